@@ -288,7 +288,11 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
     rhythm, chains, hidden = _series(model).rhythm, _series(model).chains, hidden_of(model)
     if rhythm is not None:
         clock = TightCurve.of_clock(rhythm, length=longest, adversary=str(adversary))
-        return TightBound("tight", f"{theorem}, whatever slot it begins with", clock)
+        note = ""
+        if clock.bounded:
+            theorem = "from the largest odds ratios of many steps at once (docs/theory/tight.md, Theorem 4)"
+            note = "an upper bound in closed form: so many slots and states are not worked out pair by pair"
+        return TightBound("tight", f"{theorem}, whatever slot it begins with", clock, note=note)
     if hidden is not None:
         return _hidden_tight(hidden, longest, adversary)
     if not chains:

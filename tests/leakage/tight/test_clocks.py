@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight import inputs, many_states
 from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.tight.odds import OddsCurve
+from pufferdp.leakage.tight.many_states import ManyStates
+from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds
 from pufferdp.leakage.tight.series import leakage_of_losses
 from tests.leakage.tight import cases
 from tests.oracles import algorithms
@@ -194,3 +195,49 @@ def test_the_inverse_for_a_day_of_many_slots_is_closed(slots, states, who):
     loss = curve.inverse(1.0)
     assert curve(loss) <= 1.0
     assert curve.leakage(loss).lower >= 1 - 1e-5
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_a_short_series_that_may_begin_anywhere_leaks_no_more_than_is_said(who):
+    # More slots times records than are worked out one by one, and fewer records than the chain needs to forget.
+    stay = np.random.default_rng(2).uniform(0.5, 0.95, size=(27, 2))
+    kernels = np.array([[[a, 1 - a], [1 - b, b]] for a, b in stay])
+    found = TightCurve.of_clock(kernels, length=10, adversary=who).leakage(0.3)
+    begun = [
+        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=10, adversary=who)(0.3)
+        for first, law in enumerate(periodic_laws(kernels))
+    ]
+    assert found.lower <= max(begun) <= found.upper
+    assert max(begun) > 1.3 * begun[0]
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_a_clock_with_too_many_rows_is_bounded_in_closed_form(who, monkeypatch):
+    # Two states that attract each other, and slots that hardly differ: there the closed form is reached nearly.
+    stay = 0.8 + 0.01 * np.cos(np.arange(12))
+    kernels = np.array([[[a, 1 - a], [1 - a, a]] for a in stay])
+    exact = TightCurve.of_clock(kernels, adversary=who).leakage(0.3)
+    monkeypatch.setattr(many_states, "_MOST_WORK", 0)
+    curve = TightCurve.of_clock(kernels, adversary=who)
+    found = curve.leakage(0.3)
+    assert curve.bounded
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper <= 1.1 * exact.upper
+    assert curve(curve.inverse(1.0)) <= 1.0
+
+
+def test_odds_of_many_steps_hold_from_every_slot_on():
+    kernels = smooth(24, 3, seed=3, stay=6.0)
+    found = ManyStates(inputs.chain(kernels, "stationary"), True, None)._log_odds
+    assert found[0][0] == 1
+    assert found[-1][1] < 1e-5
+    for steps, log_odds in found[:9]:
+        each = []
+        for first in range(24):
+            product = np.eye(3)
+            for step in range(steps):
+                product = product @ kernels[(first + step) % 24]
+            each.append(largest_log_odds(product))
+        assert max(each) <= log_odds * (1 + 1e-9) + 1e-12
+        if steps <= 4:  # blocks begin at every slot
+            assert log_odds <= max(each) * (1 + 1e-9)

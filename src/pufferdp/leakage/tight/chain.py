@@ -131,6 +131,12 @@ class TightCurve:
             curve._parts += [(0, n, part) for part in parts]
         return curve
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it is the closed form of a clock that has too many slots and states to look at every pair."""
+        many = (part.search for _, _, part in self._parts if isinstance(part, ManyStateCurve))
+        return any(search is not None and search.bounded for search in many)
+
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         return self.leakage(loss).upper
@@ -237,7 +243,7 @@ def _anywhere(curve: _Curve) -> _Curve:
     """The same series, wherever it begins: bounded by one without end."""
     if isinstance(curve, ManyStateCurve):
         place = curve.place
-        curve.short, curve.endless = False, ManyStates(place.chain, place.known, None)
+        curve.short, curve.anywhere, curve.endless = False, True, ManyStates(place.chain, place.known, None)
     return curve
 
 

@@ -31,6 +31,10 @@ _FARTHER: Final = 1
 _CLIMB: Final = 1e-5
 """A pass that gains no more than this share is the last: what is left is as small as its square."""
 _ROUGH: Final = 0.05
+_RUNGS: Final = 4.0
+"""The losses at which rows are compared to find the one to begin with are powers of this."""
+_BENDS: Final = 0.8
+"""Where a curve has a value, as a share of where its slope at 0 says."""
 _TRIED: Final = 8
 """Rows that are tried to find the one to begin with."""
 _TRIED_PHASES: Final = 64
@@ -47,6 +51,12 @@ _FEW_STATES: Final = 16
 """States up to which so many rows are no burden."""
 _SCOUTED: Final = 10_000
 """Rows of several phases beyond which some phases are looked at first."""
+_MOST_WORK: Final = 1 << 34
+"""Rows of several phases times entries of a kernel times distance beyond which not all rows are looked at."""
+_ALIGNED: Final = 4
+"""Blocks of steps are looked at from each quarter of a block on."""
+_FORGOTTEN: Final = 1e-6
+"""Where the log odds of a block are no larger, longer blocks bound nothing better."""
 _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
@@ -127,6 +137,11 @@ class ManyStates:
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
         self._before, self._farther = 0.0, (0.0, 1.0)
+        self._chosen: dict[float, tuple[int, Bracket | None]] = {}
+        self.bounded = m * k * (k - 1) * k**2 * self.first_depth > _MOST_WORK if m > 1 else False
+        """Whether there are so many pairs and phases that all are bounded by the closed form, and some looked at."""
+        if self.bounded:
+            self.stride = max(stride, min(-(-m * k * (k - 1) // _SCOUTED), m))
         self.closed_form = False
         """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
         self.forget()
@@ -200,24 +215,23 @@ class ManyStates:
 
     def _forgotten_after(self) -> int:
         """Records behind which the laws given two values differ by e^-2 at most, whatever the phase: a power of two."""
-        products, steps = self._passages, _NEAREST
-        possible = self.chain.marginals > 0 if self.chain.stationary else np.ones(products[0].shape[:2], dtype=bool)
-        for doublings in range(_NEAREST.bit_length() - 1, _FARTHEST.bit_length() - 1):
-            steps = 1 << doublings
-            laws = np.where(possible[:, :, None], products[doublings], np.nan)
-            apart = max(_most_apart(law[~np.isnan(law[:, 0])]) for law in laws)
-            if apart <= math.exp(-2):
+        possible = (
+            self.chain.marginals > 0 if self.chain.stationary else np.ones(self.chain.kernels.shape[:2], dtype=bool)
+        )
+        phases, laws, steps = np.arange(self.chain.period), self.chain.kernels, 1
+        while steps < _FARTHEST // 2:
+            if steps >= _NEAREST and self._apart_at_most(laws, possible, math.exp(-2)):
                 break
+            laws, steps = laws @ laws[(phases + steps) % len(phases)], 2 * steps
         return steps
 
-    @cached_property
-    def _passages(self) -> list[Floats]:
-        """What 1, 2, 4, … steps do from each phase on, (m, k, k) each."""
-        found, phases = [self.chain.kernels], np.arange(self.chain.period)
-        while 1 << len(found) <= _FARTHEST:
-            last = found[-1]
-            found.append(last @ last[(phases + (1 << (len(found) - 1))) % len(phases)])
-        return found
+    @staticmethod
+    def _apart_at_most(kernels: Floats, possible: Mask, most: float) -> bool:
+        """Whether no two rows of any kernel differ by more, in total variation; each kernel is looked at once."""
+        each = {
+            (kernel.tobytes(), some.tobytes()): kernel[some] for kernel, some in zip(kernels, possible, strict=True)
+        }
+        return all(_most_apart(laws) <= most for laws in each.values())
 
     @property
     def width(self) -> float:
@@ -268,31 +282,7 @@ class ManyStates:
         """What the rows looked at so far leak at least; a first few of them where none was."""
         if loss == 0:
             return 0.0
-        begun = None if self.top else self._choose(loss)
-        at = np.array(self.top)
-        likely, guess, passes = self._slopes[:, at] * loss, None, _CLIMBS
-        if begun is not None:
-            likely, guess = begun.lower, begun.mu
-        elif self._guess is not None and len(at) == 1:
-            # What a side adds is nearly in proportion to the loss. What its end says by itself does not change, so
-            # that μ moves alike.
-            before, sides = self._guess
-            likely = sides.lower * (loss / before)
-            guess = sides.mu + likely - sides.lower
-            if self.known and self.width != FINE and abs(before / loss - 1) <= _NEARLY:
-                passes = 1  # Newton's method has nothing left to gain
-        rows, depth = self._rows(at, loss), self._climbs_to
-        found = climb(
-            self.look,
-            rows,
-            own=loss,
-            likely=likely,
-            guess=guess,
-            begun=begun,
-            width=_CLIMB,
-            depth=depth,
-            passes=passes,
-        )
+        found, at = self._climbed(loss), np.array(self.top)
         added = (0 if self.only_starts else 1 + self.look.alike) * found.lower.sum(axis=0)
         if self.any_start:
             added = added + self._starts(at, loss).lower.max(axis=1)
@@ -300,6 +290,34 @@ class ManyStates:
         self._begun = found.pick(np.array([best]))
         self.top, self._guess = [self.top[best]], (loss, self._begun)
         return loss + float(added[best])
+
+    def _climbed(self, loss: float, width: float = _CLIMB, depth: int = 0) -> Bracket:
+        """Lower ends of both sides of the rows looked at so far."""
+        before, passes = self._guess, _CLIMBS
+        if not self.top:
+            before = self._choose(loss)
+        elif before is not None and self.known and self.width != FINE and abs(before[0] / loss - 1) <= _NEARLY:
+            passes = 1  # Newton's method has nothing left to gain
+        at = np.array(self.top)
+        likely, guess, asked = self._slopes[:, at] * loss, None, None
+        if before is not None and len(at) == 1:
+            # What a side adds is nearly in proportion to the loss. What its end says by itself does not change, so
+            # that μ moves alike.
+            likely = before[1].lower * (loss / before[0])
+            guess = before[1].mu + likely - before[1].lower
+            if self.width == FINE:
+                guess, asked = before[1].likely_mu(likely), before[1].asked
+        return climb(
+            self.look,
+            self._rows(at, loss),
+            own=loss,
+            likely=likely,
+            guess=guess,
+            asked=asked,
+            width=width,
+            depth=depth or self._climbs_to,
+            passes=passes if len(at) == 1 else _CLIMBS,
+        )
 
     def reached_by(self, loss: float, found: Found) -> float:
         """What this series leaks at least where one without end leaks what was found.
@@ -319,24 +337,26 @@ class ManyStates:
 
     def quick(self, loss: float) -> float:
         """The leakage without a proof, ends far away included: what they add changes little with the loss."""
-        value = self.climb(loss)
+        if self.bounded:
+            return self._most(loss)
+        if loss > 0 and not self.top:  # a curve bends: what is looked for is a somewhat smaller loss
+            self._guess = self._choose(_BENDS * loss)
         last, self._before = self._before, loss
-        if loss == 0 or self.any_start or abs(last / loss - 1) > _NEARLY:
-            return value
-        if self.width == FINE and not self.known:
+        nearly = loss > 0 and not self.any_start and abs(last / loss - 1) <= _NEARLY
+        if nearly and self.width == FINE and not self.known:
             # Without known ends each pass gains a share of the last, and what a few leave out would be seen.
-            begun, rows = self._begun, self._rows(np.array(self.top), loss)
-            assert begun is not None
+            if len(self.top) > 1:
+                self.climb(loss)
+            begun = self._climbed(loss, self.width / 10, min(self.longest, max(2 * self.first_depth, self._climbs_to)))
             if self.first_depth > _NEAREST:  # where much lies beyond that depth, only a proof goes far enough
                 solved = self._solved(np.array(self.top), loss, -math.inf, 2 * self.first_depth, begun)
                 self._guess = loss, solved.sides
                 return float(solved.lower.max())
-            depth = min(self.longest, 2 * self.first_depth)
-            found = climb(
-                self.look, rows, own=loss, likely=begun.lower, begun=begun, width=self.width / 10, depth=depth
-            )
-            self._guess = loss, found
-            return loss + (1 + self.look.alike) * float(found.lower.sum())
+            self._guess = loss, begun
+            return loss + (1 + self.look.alike) * float(begun.lower.sum())
+        value = self.climb(loss)
+        if not nearly:
+            return value
         if not self.known or self.width == FINE:
             return value
         if abs(self._farther[0] / loss - 1) > _NEARLY / 10:
@@ -350,11 +370,20 @@ class ManyStates:
             self._farther = loss, max(1.0, farther / value)
         return value * self._farther[1]
 
-    def _choose(self, loss: float) -> Bracket | None:
-        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most.
+    def _choose(self, loss: float) -> tuple[float, Bracket] | None:
+        """Take up the row to begin with; given back is a loss nearby, and what a few passes found of the row there.
 
-        Given back is what they found of it.
+        Rows are compared at few losses, each for all around it: so the choice depends on nothing that was asked before.
         """
+        rung = _RUNGS ** round(math.log(loss, _RUNGS))
+        if rung not in self._chosen:
+            self._chosen[rung] = self._compared(rung)
+        row, found = self._chosen[rung]
+        self.top = [row]
+        return None if found is None else (rung, found)
+
+    def _compared(self, loss: float) -> tuple[int, Bracket | None]:
+        """Of the rows with the steepest slopes the one that a few passes find to leak most, and what they found."""
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
         at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
@@ -363,15 +392,19 @@ class ManyStates:
             scouted = (self.rows.x == x) & (self.rows.y == y)
             scouted[at] = True
             at = np.flatnonzero(scouted)
-        if len(at) > 1:
-            depth = min(self.longest, self.first_depth, _DEEP)
-            likely = self._slopes[:, at] * loss
-            found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth)
-            best = found.lower.sum(axis=0).argmax()
-            self.top = [int(at[best])]
-            return found.pick(np.array([best]))
-        self.top = [int(at[0])]
-        return None
+        if len(at) == 1:
+            return int(at[0]), None
+        depth = min(self.longest, self.first_depth, _DEEP)
+        likely = self._slopes[:, at] * loss
+        found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth, passes=1)
+        leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)
+        few = np.flatnonzero(leaks >= (1 - _ROUGH) * leaks.max())
+        at, begun = at[few], found.pick(few)
+        found = climb(
+            self.look, self._rows(at, loss), own=loss, likely=begun.lower, begun=begun, width=_ROUGH, depth=depth
+        )
+        best = int(found.lower.sum(axis=0).argmax())
+        return int(at[best]), found.pick(np.array([best]))
 
     @cached_property
     def _scouted(self) -> tuple[int, int] | None:
@@ -393,7 +426,7 @@ class ManyStates:
 
     def at(self, loss: float, need: float = -math.inf) -> Found:
         """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
-        if self.closed_form:
+        if self.closed_form or self.bounded:
             self.climb(loss)
             return self._bounded(loss)
         solved = self._first_solved(loss, need)
@@ -430,15 +463,14 @@ class ManyStates:
 
     def _first_solved(self, loss: float, need: float) -> _Totals:
         """Brackets of the rows to begin with: all others are compared with them."""
-        begun, depth = None, 2 * self.first_depth
-        if self.width != FINE or self.top:
-            self.climb(loss)
-            begun = self._begun
+        depth = 2 * self.first_depth
+        if self.width == FINE and self.any_start and not self.top:
+            self._begun = self._climbed(loss)
         else:
-            begun = self._choose(loss)
+            self.climb(loss)
         if self.width != FINE:  # known ends far away may say more than was seen so far
             depth = _FAR * self.first_depth
-        solved = self._solved(np.array(self.top), loss, need, depth, begun)
+        solved = self._solved(np.array(self.top), loss, need, depth, self._begun)
         self._begun = solved.sides
         return solved
 
@@ -469,14 +501,34 @@ class ManyStates:
     def _bounded(self, loss: float) -> Found:
         """Where too many pairs of a slow chain have no quick proof: the closed form, with many steps at once."""
         assert self._begun is not None
-        sides, power, steps, phases = [], self.chain.kernels, 1, np.arange(self.chain.period)
-        while steps <= _DEEPEST:
-            sides.append(side_bound(loss, max(largest_log_odds(table) for table in power), steps))
-            power, steps = power @ power[(phases + steps) % len(phases)], 2 * steps
         begun = self._begun
         lower = loss + (1 + self.look.alike) * begun.lower.sum(axis=0)
         totals = _Totals(lower, lower, begun, None)
-        return self._found(totals, 0, self.top[0], loss + 2 * min(sides))
+        return self._found(totals, 0, self.top[0], self._most(loss))
+
+    def _most(self, loss: float) -> float:
+        """What the closed form says of any pair at any phase."""
+        return loss + 2 * min(side_bound(loss, log_odds, steps) for steps, log_odds in self._log_odds)
+
+    @cached_property
+    def _log_odds(self) -> list[tuple[int, float]]:
+        """Numbers of steps, and the largest log odds ratio of so many steps, from whatever phase on.
+
+        More steps have no larger odds ratio: rows of a product are mixtures of the rows of its last part, columns of
+        the columns of its first. So blocks need not begin at every phase. Those that begin at every quarter of a block
+        lie within all runs of five quarters.
+        """
+        out, blocks, steps, stride, m = [], self.chain.kernels, 1, 1, self.chain.period
+        while steps <= _DEEPEST:
+            each = {block.tobytes(): block for block in blocks}
+            out.append((steps + stride - 1, max(largest_log_odds(block) for block in each.values())))
+            if out[-1][1] <= _FORGOTTEN:
+                break
+            wider = math.gcd(max(1, 2 * steps // _ALIGNED), m)
+            first = np.arange(0, m, wider)
+            blocks = blocks[first // stride] @ blocks[(first + steps) % m // stride]
+            steps, stride = 2 * steps, wider
+        return out
 
     def reached(self, lane: int, x: int, y: int, added: float) -> float:
         """Log μ at which a side that goes on without end adds so much."""

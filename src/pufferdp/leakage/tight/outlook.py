@@ -266,7 +266,7 @@ class Lasting:
         return np.stack([weights[at[lane]] for lane, weights in enumerate(self.weights)]).swapaxes(3, 4)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Bracket:
     """What both sides add, row by row: logs, (2, R)."""
 
@@ -280,6 +280,15 @@ class Bracket:
     """The known record's value, or OPEN_END, or LASTING."""
     mu: Floats
     """log μ of the pass behind ``lower``: its signs are the algorithm's questions."""
+    asked: Mask | None = None
+    """(2, R, 2, k) the last questions of a pass, which may last; None: not known."""
+    prior: Floats | None = None
+    """(2, R) what the ends behind ``lower`` say by themselves, in logs; infinite or None: not known."""
+
+    def likely_mu(self, lower: Floats) -> Floats:
+        """(2, R) log μ at which other lower ends are likely to be reached, at a loss nearby."""
+        found = self.mu + lower - self.lower
+        return found if self.prior is None else np.where(np.isfinite(self.prior), lower - self.prior, found)
 
     def copy(self) -> Bracket:
         """Another one that can be written."""
@@ -288,7 +297,9 @@ class Bracket:
     def pick(self, at: Ints | Mask) -> Bracket:
         """Some rows."""
         ends = self.distance[:, at], self.state[:, at]
-        return Bracket(self.lower[:, at], self.upper[:, at], *ends, self.mu[:, at])
+        asked = None if self.asked is None else self.asked[:, at]
+        prior = None if self.prior is None else self.prior[:, at]
+        return Bracket(self.lower[:, at], self.upper[:, at], *ends, self.mu[:, at], asked, prior)
 
 
 class Jumps:
@@ -362,13 +373,17 @@ def kept_law(kernel: Floats) -> Floats | None:
 
 def tends_to(rounds: Floats, times: int, end: Floats) -> Floats:
     """Weights after so many rounds behind an end, scaled to 1."""
-    weights, before = np.broadcast_to(end, rounds.shape[:-1]), rounds
+    first = before = rounds
+    for bit in range(0, times.bit_length(), 3):  # entries of at most 1 stay numbers when they are squared three times
+        rounds = scaled(rounds, (-1, -2))
+        if bit and np.abs(rounds - before).max() <= _SETTLED:  # more rounds change nothing
+            return scaled((rounds @ end[..., None])[..., 0], (-1,))
+        before = rounds
+        for _ in range(3):
+            rounds = rounds @ rounds
+    weights, rounds = np.broadcast_to(end, first.shape[:-1]), first
     for bit in range(times.bit_length()):
-        if bit % 3 == 0:  # entries of at most 1 stay numbers when they are squared three times
-            rounds = scaled(rounds, (-1, -2))
-            if bit and np.abs(rounds - before).max() <= _SETTLED:  # more rounds change nothing
-                return scaled((rounds @ weights[..., None])[..., 0], (-1,))
-            before = rounds
+        rounds = scaled(rounds, (-1, -2)) if bit % 3 == 0 else rounds
         if times >> bit & 1:
             weights = scaled((rounds @ weights[..., None])[..., 0], (-1,))
         rounds = rounds @ rounds
@@ -426,10 +441,30 @@ def on_chords(vectors: Floats, mu: Floats, asked: Floats) -> Floats:
 
     Above the last μ they are no larger than there; below the first nothing is known.
     """
-    last = mu.shape[1] - 1
-    at = (mu[:, :, None] <= asked[:, None, :]).sum(axis=1)[:, None] - 1
+    rows, last, k = len(mu), mu.shape[1] - 1, asked.shape[1]
+    at = count(mu[:, :, None] <= asked[:, None, :], axis=1) - 1
     under, over = np.maximum(at, 0), np.minimum(at + 1, last)
-    low, high = (np.take_along_axis(mu[:, :, None], end, axis=1)[:, 0] for end in (under, over))
-    first, second = (np.take_along_axis(vectors, end, axis=1)[:, 0] for end in (under, over))
+    row = np.arange(rows)[:, None] * (last + 1)
+    under, over = row + under, row + over
+    low, high = (mu.ravel().take(end) for end in (under, over))
+    column, flat = np.arange(k), vectors.ravel()
+    first, second = (flat.take(end * k + column) for end in (under, over))
     share = np.where(high > low, asked - low, 0.0) / np.where(high > low, high - low, 1.0)
-    return np.where(at[:, 0] < 0, np.inf, first + share * (second - first))
+    return np.where(at < 0, np.inf, first + share * (second - first))
+
+
+def asked_later(mu: Floats, low: Floats, high: Floats) -> Mask:
+    """Which μ of some rows, (R, G) rising, are still needed where ends ask for none beyond two bounds, (R,) each.
+
+    Quotients of ends farther away are mediants of those here. One μ more is kept on either side. Whatever is dropped
+    proves less, never more.
+    """
+    spare = np.zeros((len(mu), 2), dtype=bool)
+    under = np.concatenate([mu[:, 2:] <= low[:, None], spare], axis=1)[:, : mu.shape[1]]
+    over = np.concatenate([spare, mu[:, :-2] >= high[:, None]], axis=1)[:, : mu.shape[1]]
+    return np.asarray(~(under | over).all(axis=0))
+
+
+def count(table: Mask, axis: int) -> Ints:
+    """How many are true along an axis of fewer than 2^15."""
+    return np.asarray(np.add.reduce(table.view(np.int8), axis=axis, dtype=np.int16), dtype=np.int64)

@@ -18,7 +18,16 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, kept_law, on_chords, scaled, scaled_alike
+from pufferdp.leakage.tight.outlook import (
+    MOST_LOSS,
+    Outlook,
+    Rows,
+    asked_later,
+    kept_law,
+    on_chords,
+    scaled,
+    scaled_alike,
+)
 
 _BELOW: Final = np.array([1.02, 0.55, 0.3, 0.14, 0.05])
 """Where μ lie between what the nearest ends ask for and the level."""
@@ -29,7 +38,11 @@ _ABOVE: Final = np.array([0.12, 0.4, 1.001])
 _COARSE: Final = (np.array([1.02, 0.3, 0.1]), np.array([0.1]), np.array([0.3, 1.001]))
 _FINE: Final = (_BELOW, _CLOSE, _ABOVE)
 """Where many rows are easy, few μ are tried first."""
+_SOON: Final = 12
+"""Blocks behind the first that matters within which few μ prove what they can."""
 _FEW: Final = 64
+_SOME: Final = 48
+"""Rows up to which it costs as much to try few μ."""
 _VERY_FEW: Final = 4
 """Rows that are followed step by step, so that nothing is lost."""
 _SHALLOW: Final = 512
@@ -43,6 +56,8 @@ _GIVEN: Final = 0.02
 _ROWS: Final = 512
 """Rows followed at a time, so that they stay in the cache."""
 _EVERY: Final = 4
+_SELDOM: Final = 8
+"""Steps after which the μ that no end asks for any more are dropped."""
 _OFTEN: Final = 1e20
 """Gains beyond this are scaled back after every step."""
 _BLOCKS: Final = 7
@@ -152,8 +167,15 @@ class _KnownEnds(_NoEnds):
                 # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
                 proved[left] = self._dies(at[left], levels[left] - first.max(axis=1), near, block)
                 first, left, tried = first[~proved[left]], left[~proved[left]], True
-            if len(left) and (block == 1 or self._law is not None):
-                proved[left] = self._closely(at[left], levels[left], first, near // block, deepest, block, step=step)
+            for grid in (_COARSE, _FINE) if block == 1 or self._law is not None else ():
+                if grid is _FINE or (block == 1 and len(left) > _SOME):
+                    far = deepest if grid is _FINE else min(deepest, near + _SOON * block)
+                    proved[left] = self._closely(
+                        at[left], levels[left], first, near // block, far, block, grid=grid, step=step
+                    )
+                    first, left = first[~proved[left]], left[~proved[left]]
+                if not len(left):
+                    break
             if block == finest or proved.all() or step:
                 break
             block = max(finest, block // 4)
@@ -165,7 +187,16 @@ class _KnownEnds(_NoEnds):
         return kept_law(self.kernel)
 
     def _closely(
-        self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int, block: int, *, step: bool = False
+        self,
+        at: Ints,
+        levels: Floats,
+        first: Floats,
+        near: int,
+        deepest: int,
+        block: int,
+        *,
+        grid: tuple[Floats, ...] = _FINE,
+        step: bool = False,
     ) -> Mask:
         """End by end, at several μ, from the block ``near`` on; if wanted ``step`` by step, and ends in blocks.
 
@@ -175,8 +206,9 @@ class _KnownEnds(_NoEnds):
             return np.zeros(len(at), dtype=bool)
         x, y, kernel = self.rows.x[at], self.rows.y[at], self.kernel
         most, least = (np.maximum(way, 1e-9)[:, None] for way in (first.max(axis=1), (-first).max(axis=1)))
-        steps = [-most * _BELOW, -levels[:, None] * _CLOSE, np.zeros((len(at), 1)), least * _ABOVE]
-        if len(at) <= _FEW:  # shorter chords
+        below, close, above = grid
+        steps = [-most * below, -levels[:, None] * close, np.zeros((len(at), 1)), least * above]
+        if len(at) <= _FEW and grid is _FINE:  # shorter chords
             steps = [-most * _DENSE, np.zeros((len(at), 1)), least * _DENSE_ABOVE]
         logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
         mu = np.exp(logs)
@@ -214,6 +246,11 @@ class _KnownEnds(_NoEnds):
                     left, vectors = left[keep], vectors[keep]
                     if not len(left):
                         break
+                    ratio = ratio[keep]
+                if (n - near) % _SELDOM == 0:
+                    asked = asked_later(mu[left], limit[left] / ratio.max(axis=1), limit[left] / ratio.min(axis=1))
+                    if not asked.all():
+                        mu, vectors = mu[:, asked], vectors[:, asked]
             if block == 1:
                 np.maximum(vectors, vectors * gain, out=vectors)
             if n % every == 0:
@@ -382,9 +419,13 @@ class _TurningEnds(_Turning):
                     proved[left[over]] = True
                     keep = fine & ~over
                 if not keep.all():
-                    left, vectors, laws = left[keep], vectors[keep], laws[keep]
+                    left, vectors, laws, ratio = left[keep], vectors[keep], laws[keep], ratio[keep]
                     if not len(left):
                         break
+                if (d - near) % _SELDOM == 0:
+                    asked = asked_later(mu[left], limit[left] / ratio.max(axis=1), limit[left] / ratio.min(axis=1))
+                    if not asked.all():
+                        mu, vectors = mu[:, asked], vectors[:, asked]
             np.maximum(vectors, vectors * self.gain, out=vectors)
             if d % _EVERY == 0 or self.gain >= _OFTEN:
                 vectors = scaled_alike(vectors)

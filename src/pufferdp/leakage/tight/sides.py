@@ -37,6 +37,7 @@ from pufferdp.leakage.tight.outlook import (
     Lasting,
     Outlook,
     Rows,
+    count,
     quotient,
     tends_to,
 )
@@ -155,6 +156,7 @@ def climb(
     likely: Floats,
     guess: Floats | None = None,
     begun: Bracket | None = None,
+    asked: Mask | None = None,
     width: float,
     depth: int,
     passes: int = _CLIMBS,
@@ -168,12 +170,14 @@ def climb(
         likely: (lanes, R) logs of what sides are expected to add: the first pass is made around them.
         guess: (lanes, R) log μ that the first pass is made at too.
         begun: lower ends that were reached before.
+        asked: (lanes, R, 2, k) questions that were found to last, at another loss.
         width: gains that end the search, as a share.
         depth: distance that is looked at.
         passes: so many at most.
     """
     n = len(rows)
     out = _empty(look.lanes, n) if begun is None else begun.copy()
+    out.asked = asked if begun is None else begun.asked
     search = _Search(look, rows, None, np.arange(n), depth, out)
     search.climb(np.full(n, own), likely, np.zeros((look.lanes, n)) if guess is None else guess, width, passes)
     search.write(np.ones(n, dtype=bool))
@@ -221,6 +225,10 @@ class _Search:
         """Whether upper ends are asked for too."""
         self.gained = np.zeros(self.best.shape)
         """What the last pass raised the lower ends by, in logs."""
+        if out.asked is not None and lasting is None and len(rows) <= _FEW_ROWS:
+            self._add_cycles(out.asked[:, at])
+        self.prior = np.full(self.best.shape, np.inf)
+        """What the ends behind lower ends say by themselves, in logs; not where lasting questions are to be found."""
 
     def settle(self, own: Floats, need: Floats, guess: Floats, width: float, last: bool) -> Ints:
         """Make passes until every row is settled; rows that depend on ends farther away are given back."""
@@ -255,7 +263,7 @@ class _Search:
 
     def climb(self, own: Floats, likely: Floats, guess: Floats, width: float, passes: int) -> None:
         """Make passes while they raise the lower ends."""
-        self.proves, few = False, self.look.known or self.look.size > _FEW_STATES
+        self.proves, few, gained = False, self.look.known or self.look.size > _FEW_STATES, own
         for n in range(passes):
             logs = np.log(self.best)
             lower = self.copies * logs.sum(axis=0)
@@ -268,8 +276,14 @@ class _Search:
                 level = np.exp(np.minimum(level, _LARGEST_LEVEL))
                 aim = self._aim(level, np.zeros_like(guess), self._spread(level, _SHARES[:1] if few else _SHARES))
             self._pass(aim)
-            if n and (self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)).all():
+            # What is left is as small as the square of Newton's step, or goes on falling as what passes gain does.
+            step = np.abs((np.log(self.best) - self.prior)[..., None] - aim).min(axis=2)
+            step = self.copies * step.sum(axis=0)
+            before, gained = gained, self.copies * np.log(self.best).sum(axis=0) - lower
+            left = gained * np.minimum(1.0, quotient(gained, before - gained)) if n > 1 else gained if n else step
+            if (np.minimum(left, step) <= width * (own + lower)).all():
                 break
+        self.out.asked, self.out.prior = self.repeated, self.prior
 
     @property
     def _room(self) -> float:
@@ -363,6 +377,7 @@ class _Search:
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
         lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
         block = _BLOCK if self.jumps is not None or self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
+        follows = len(rows) <= _FEW_ROWS and self.lasting is None and self.look.steady(rows)
         while d < depth and len(run):
             steps = min(block, depth - d)
             if self.jumps is not None and steps == _BLOCK and self._far(d, level, roughly):
@@ -375,7 +390,7 @@ class _Search:
                 seen, scales = self._walk(vectors, sizes, run, d, steps)
                 self._look(seen, scales, run, d, logs[:, run])
             d += steps
-            if len(rows) <= _FEW_ROWS and self.lasting is None and (d < _DEEP or d % _DEEP == 0 or d == depth):
+            if follows and (d < _DEEP or d % _DEEP == 0 or d == depth):
                 _last_signs(seen[..., 0, :], signs, run)
             dead: Mask = np.asarray((vectors[..., 0, :] <= 0).all(axis=3))  # what is no number proves nothing
             over = dead.all(axis=(0, 2))
@@ -392,7 +407,7 @@ class _Search:
         with np.errstate(invalid="ignore", over="ignore"):
             self.tail = np.where(np.isfinite(dying), np.minimum(self.tail, dying * self.beyond), self.tail)
         self.gained = np.log(self.best / before)
-        if signs.any():
+        if signs.any() and not (self.repeated is not None and np.array_equal(signs, self.repeated)):
             self._add_cycles(signs)
 
     def _lowest(self, level: Floats) -> Floats:
@@ -445,44 +460,33 @@ class _Search:
         part = slice(d, d + _BLOCK)
         if not self.look.known or not (self.open[:, :, part] > self.best[..., None, None]).any():
             return
-        turn = (most > 0).sum(axis=2, keepdims=True)
+        turn, mu = count(most > 0, axis=2), np.exp(logs)
         under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        ends = (under[..., None, :], over[..., None, :])
-        root = self._root(most[..., None, :], sizes[..., None, None], np.exp(logs), *ends)
+        root = _root(
+            (_picked(most, under), _picked(most, over)),
+            (_picked(sizes, under), _picked(sizes, over)),
+            (_picked(mu, under), _picked(mu, over)),
+        )[:, :, None]
         with np.errstate(invalid="ignore", over="ignore"):
             bounds = root * (1 + _CHORD) * self.ratio[:, :, part, :-1]
         self.open[:, :, part, :-1] = np.minimum(self.open[:, :, part, :-1], np.where(np.isnan(bounds), np.inf, bounds))
-
-    @staticmethod
-    def _root(signed: Floats, size: Floats, mu: Floats, under: Ints, over: Ints) -> Floats:
-        """At most the μ at which signed weights, convex and falling, change their signs: where the chord does."""
-        up, down = (np.take_along_axis(signed, at, axis=2)[:, :, 0] for at in (under, over))
-        low, high = (np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0] for at in (under, over))
-        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
-        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
-        with np.errstate(invalid="ignore", over="ignore"):  # no number fails both comparisons
-            root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
-            return np.where(down <= 0, root, np.inf)
 
     def _walk(self, vectors: Floats, sizes: Floats, run: Ints, d: int, steps: int) -> tuple[Floats, Floats]:
         """Some steps; what the vectors are before each gain, and logs of their scales. The vectors are moved on."""
         k = self.look.size
         seen, scales = np.empty((steps, *vectors.shape)), np.empty((steps, *sizes.shape))
         offsets = self.rows.offsets[:, run]
-        gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None]
+        gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None, None]
         often = bool((gains > _OFTEN).any())
         scales[:] = sizes
-        same, asked = self.look.kernels.shape[1] == 1, np.empty((*seen.shape[1:4], 1, k))
-        kernels, more = self.look.kernels, gains[..., None] - 1.0
+        same, kernels = self.look.kernels.shape[1] == 1, self.look.kernels
         shape = (len(kernels), 1, -1, k)
         for j in range(steps):
             if not same:
                 kernels = self.look.kernels_at(offsets, d + j + 1)
                 shape = (len(kernels), kernels.shape[1], -1, k)
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
-            np.multiply(seen[j, ..., :1, :] > 0, more[j], out=asked)
-            asked += 1.0
-            np.multiply(seen[j], asked, out=vectors)
+            np.multiply(seen[j], np.where(seen[j, ..., :1, :] > 0, gains[j], 1.0), out=vectors)
             if often or j + 1 == steps:
                 largest = np.abs(vectors).max(axis=(3, 4))
                 largest[largest == 0] = 1.0
@@ -497,54 +501,55 @@ class _Search:
         here, ratio = self.open[:, run, part], self.ratio[:, run, part]
         if self.look.known and d and not (here > self.best[:, run, None, None]).any():
             return
-        signed, below = (np.moveaxis(seen[..., i, :], 0, 3) for i in (0, 1))  # (lanes, R, G, steps, k)
+        # Signed vectors and those below, (2, lanes, R, G, steps, k), each in one piece: what follows is faster then.
+        both = np.ascontiguousarray(seen.transpose(4, 1, 2, 3, 0, 5))
         # Far away lower ends that lasting questions reach too need no look at every record.
         sparse = self.depth >= _DEEP and self.look.known and not here[..., -1].any()
         some = slice(-1, None) if sparse else slice(None)
-        gain = np.where(signed[..., some, :] > 0, self.gains[:, run, None, part, None][..., some, :], 1.0)
-        after = signed[..., some, :] * gain, below[..., some, :] * gain
+        gain = np.where(both[0, ..., some, :] > 0, self.gains[:, run, None, part, None][..., some, :], 1.0)
+        after, tables = both[..., some, :] * gain, both
         if sparse:
             here, ratio = here[..., :-1], ratio[..., :-1]
         else:
             asked = after
             if self.look.last_loss is not None:
-                last = np.where(signed > 0, self.last[:, run, None, part, None], 1.0)
-                asked = signed * last, below * last
-            ends = [vector @ self.look.end[:, None, None, :, None] for vector in asked]
-            if self.look.known:
-                signed, below = (np.concatenate(pair, axis=4) for pair in ((signed, ends[0]), (below, ends[1])))
-            else:
-                signed, below = ends
+                asked = both * np.where(both[0] > 0, self.last[:, run, None, part, None], 1.0)
+            flat = asked.reshape(2, self.look.lanes, -1, self.look.size)
+            ends = (flat @ self.look.end[:, :, None]).reshape(*asked.shape[:-1], 1)
+            tables = np.concatenate([both, ends], axis=5) if self.look.known else ends
+        signed, below = tables
         # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
-        turn = (signed > 0).sum(axis=2, keepdims=True)
-        under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        mu = np.exp(logs)
-        for at in (under, over):
-            value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
+        turn, mu = count(signed > 0, axis=2), np.exp(logs)
+        pair = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
+        values, tried = [_picked(signed, at) for at in pair], [_picked(mu, at) for at in pair]
+        for value, at, mu_tried in zip(values, pair, tried, strict=True):
             with np.errstate(over="ignore"):
-                limit = np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0] * ratio
-            self._better(_reached(value, base, limit), at[:, :, 0], run, d, logs)
-        root = self._root(signed, np.moveaxis(scales, 0, 3)[..., None], mu, under, over)
-        with np.errstate(invalid="ignore", over="ignore"):
-            bounds = root * (1 + _CHORD) * ratio
-            bounds = np.where(np.isnan(bounds), np.inf, bounds)
-        self.open[:, run, part, : here.shape[3]] = np.minimum(here, bounds)
+                limit = mu_tried * ratio
+            self._better(_reached(value, _picked(below, at), limit), limit, at, run, d, logs)
+        if here.any():  # ends that are bounded already cannot become better
+            size = [_picked(np.moveaxis(scales, 0, 3), at) for at in pair]
+            root = _root((values[0], values[1]), (size[0], size[1]), (tried[0], tried[1]))
+            with np.errstate(invalid="ignore", over="ignore"):
+                bounds = root * (1 + _CHORD) * ratio
+                bounds = np.where(np.isnan(bounds), np.inf, bounds)
+            self.open[:, run, part, : here.shape[3]] = np.minimum(here, bounds)
         weights = self._weights(run, d + 1, len(seen))
         if weights is not None:
             weights = weights[:, :, :, some] if weights.shape[3] > 1 else weights
             if weights.shape[3] == 1:  # the same behind every step: one product
-                value, base = (vector @ weights[:, :, :, 0] for vector in after)
+                flat = after.reshape(*after.shape[:3], -1, self.look.size) @ weights[:, :, 0, 0]
+                value, base = flat.reshape(*after.shape[:-1], -1)
             else:
-                value, base = ((vector[..., None, :] @ weights)[..., 0, :] for vector in after)
+                value, base = (after[..., None, :] @ weights)[..., 0, :]
             far = self.look.far
             prior = far[:, self.rows.y[run]] / far[:, self.rows.x[run]]
-            reached = _reached(value, base, (mu * prior[..., None])[..., None, None])
             records = self.rows.records[:, run, None, None]
             distance = np.arange(d + 1, d + 1 + len(seen))[some]
-            reached *= ((records < 0) | (distance <= records))[..., None]
-            probe = reached.argmax(axis=2)
-            reached = np.take_along_axis(reached, probe[:, :, None], axis=2)[:, :, 0]
-            self._better(reached, probe, run, int(distance[0]) - 1, logs, lasting=True)
+            limit = (mu * prior[..., None])[..., None, None]
+            reached = _reached(value, base, limit)
+            if (records >= 0).any():
+                reached *= ((records < 0) | (distance <= records))[..., None]
+            self._better(reached, limit, None, run, int(distance[0]) - 1, logs)
 
     def _weights(self, run: Ints, distance: int, steps: int) -> Floats | None:
         """Weights of lasting questions behind each step, (2, R, 1, steps or 1, k, q)."""
@@ -554,8 +559,6 @@ class _Search:
 
     def _add_cycles(self, signs: Mask) -> None:
         """Weights of algorithms that repeat the last two questions for ever join those of the slowest mode."""
-        if not self.look.steady(self.rows) or (self.repeated is not None and np.array_equal(signs, self.repeated)):
-            return
         self.repeated = signs
         once, twice = (
             self.look.kernels * np.where(signs[:, :, i, None], self.gains[:, :, :1, None], 1.0) for i in (0, 1)
@@ -565,20 +568,25 @@ class _Search:
         new = np.moveaxis(tends_to(rounds, times, self.look.far[:, None]), 0, -1)
         self.cycles = new if self.cycles is None else np.concatenate([self.cycles[..., :2], new], axis=-1)
 
-    def _better(self, reached: Floats, probe: Ints, run: Ints, d: int, logs: Floats, *, lasting: bool = False) -> None:
-        """Keep what is larger than anything reached before."""
-        _, _, steps, columns = reached.shape
+    def _better(self, reached: Floats, limit: Floats, probe: Ints | None, run: Ints, d: int, logs: Floats) -> None:
+        """Keep what is larger than anything reached before: of ends at one μ each, of lasting questions at all."""
         flat = reached.reshape(*logs.shape[:2], -1)
         at = flat.argmax(axis=2)
         most = np.take_along_axis(flat, at[..., None], axis=2)[..., 0]
         lanes, rows = np.nonzero(most > self.best[:, run])
-        where, column = np.unravel_index(at[lanes, rows], (steps, columns))
+        if not len(rows):
+            return
+        *other, where, column = np.unravel_index(at[lanes, rows], reached.shape[2:])
+        tried = other[0] if probe is None else probe[lanes, rows, where, column]
         self.best[lanes, run[rows]] = most[lanes, rows]
+        asked = limit[lanes, rows, tried, 0, 0] if probe is None else limit[lanes, rows, where, column]
+        told = probe is not None or self.repeated is not None
+        self.prior[lanes, run[rows]] = np.log(asked) - logs[lanes, rows, tried] if told else np.inf
         to = self.at[run[rows]]
         self.out.distance[lanes, to] = d + 1 + where
         known = np.where(column == self.ratio.shape[3] - 1, OPEN_END, column)
-        self.out.state[lanes, to] = LASTING if lasting else known
-        self.out.mu[lanes, to] = logs[lanes, rows, probe[lanes, rows, where, column]]
+        self.out.state[lanes, to] = LASTING if probe is None else known
+        self.out.mu[lanes, to] = logs[lanes, rows, tried]
 
     def write(self, done: Mask) -> None:
         """Give out the brackets of settled rows and forget these rows."""
@@ -590,13 +598,32 @@ class _Search:
         self.out.upper[:, at] = np.where(upper < _LARGE - 1, np.minimum(upper, group), group)
         keep = ~done
         self.rows, self.at = self.rows.pick(keep), self.at[keep]
-        self.best, self.tail, self.lost, self.beyond, self.gained = (
-            part[:, keep] for part in (self.best, self.tail, self.lost, self.beyond, self.gained)
+        self.best, self.tail, self.lost, self.beyond, self.gained, self.prior = (
+            part[:, keep] for part in (self.best, self.tail, self.lost, self.beyond, self.gained, self.prior)
         )
         self.ratio, self.open, self.gains, self.last = (
             part[:, keep] for part in (self.ratio, self.open, self.gains, self.last)
         )
         self.cycles = None if self.cycles is None else self.cycles[:, keep]
+
+
+def _picked(table: Floats, at: Ints) -> Floats:
+    """Entries of (lanes, R, G, …) at one of G each, (lanes, R, …); what has fewer axes is the same along the others."""
+    places = (slice(None),) + (None,) * (at.ndim - 1)
+    index = [np.arange(n)[places[: at.ndim - axis]] for axis, n in enumerate(at.shape)]
+    return np.asarray(table[(*index[:2], at, *index[2 : table.ndim - 1])])
+
+
+def _root(signed: tuple[Floats, Floats], size: tuple[Floats, Floats], mu: tuple[Floats, Floats]) -> Floats:
+    """At most the μ at which signed weights, convex and falling, change their signs: where the chord does.
+
+    Given at the last μ where they are positive and at the next one, each on a scale of its own, in logs.
+    """
+    (up, down), (low, high) = signed, mu
+    down = down * np.exp(np.clip(size[1] - size[0], -700.0, 700.0))
+    with np.errstate(invalid="ignore", over="ignore"):  # no number fails both comparisons
+        root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
+        return np.where(down <= 0, root, np.inf)
 
 
 def _still_asked(dead: Mask, logs: Floats, lowest: Floats) -> Mask:
@@ -611,23 +638,28 @@ def _still_asked(dead: Mask, logs: Floats, lowest: Floats) -> Mask:
 
 
 def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
-    """Keep the questions of the last two steps at which some vector still had both signs."""
-    both: Mask = np.asarray((signed > 0).any(axis=4) & (signed < 0).any(axis=4))
-    both = both.transpose(1, 2, 0, 3)  # (2, R, steps, probes)
+    """Keep the questions of the last two steps at which some vector still had both signs: (steps, lanes, R, G, k)."""
+    asked = signed > 0
+    # Positive entries of each vector, some and not all: none is 0 as long as records matter.
+    many = asked @ np.ones(signed.shape[-1], dtype=np.int8)
+    both = ((many > 0) & (many < signed.shape[-1])).transpose(1, 2, 0, 3)  # (lanes, R, steps, probes)
     flat = both.reshape(*both.shape[:2], -1)
     last = flat.shape[2] - 1 - flat[:, :, ::-1].argmax(axis=2)
     for lane, row in zip(*np.nonzero(flat.any(axis=2)), strict=True):
         step, probe = divmod(int(last[lane, row]), both.shape[3])
-        signs[lane, run[row], 1] = signed[step, lane, row, probe] > 0
-        signs[lane, run[row], 0] = signed[max(step - 1, 0), lane, row, probe] > 0
+        signs[lane, run[row], 1] = asked[step, lane, row, probe]
+        signs[lane, run[row], 0] = asked[max(step - 1, 0), lane, row, probe]
 
 
 def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
     """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
-    share = quotient(signed, below)
-    with np.errstate(invalid="ignore", over="ignore"):
-        reached = np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
-    return np.where(np.isfinite(reached), reached, 0.0)  # what is too large for a double is not known to be reached
+    some = below > 0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share = signed / below
+        share = share if some.all() else np.where(some, share, np.where(signed > 0, 0.0, -1.0))
+        reached = limit + limit * share
+        # What is too large for a double is not known to be reached.
+        return np.where((share > _FAR_BELOW) & (reached < np.inf), reached, 0.0)
 
 
 def _add_cut_losses(out: Bracket, rows: Rows) -> None:

@@ -62,6 +62,8 @@ class ManyStateCurve:
         self.endless: ManyStates | None = None
         """The series without end, where it may begin with any kernel: one that begins with the first proves nothing.
         And where the series itself ends before the chain has forgotten."""
+        self.anywhere = False
+        """Whether the series may begin with any kernel: records of one that begins with the first say nothing then."""
         self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= EXPLICIT:
@@ -227,7 +229,7 @@ class ManyStateCurve:
                 return exact
             if not closed and length is not None and length > EXPLICIT:
                 return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
-            if closed or length is None:
+            if closed or length is None or self.anywhere:
                 return self._attack(loss, found)
         each, upper = self._each(loss)
         return self._of_records(loss, each, upper)
