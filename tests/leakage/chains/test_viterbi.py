@@ -75,7 +75,7 @@ def test_rows_have_the_posterior_of_enumeration(problem: tuple[Any, ...]) -> Non
 
 
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 33, 64, 65, 100, 1000, 4099, pytest.param(20_001, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("k", [2, 3, 7])
+@pytest.mark.parametrize("k", [2, 3, 9])
 @pytest.mark.parametrize("kind", ["sticky", "stuck", "alternating", "random", "zeros", "flat"])
 def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
     """Long series, cut into blocks, against the plain recursion over time."""
@@ -106,29 +106,75 @@ def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("k", [5, 7, 12])
-@pytest.mark.parametrize("n", [300, 6000, 12_001])
-def test_chains_that_hardly_ever_leave_a_state(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks with one move at most: outputs that speak for another state from time to time, so that there are moves."""
-    taken, blocks = list[bool](), viterbi._stuck
-
-    def watched(*args: Any) -> Any:
-        found = blocks(*args)
-        taken.append(found is not None)
-        return found
-
-    monkeypatch.setattr(viterbi, "_stuck", watched)
-    generator = np.random.default_rng(n + k)
-    transition = (1 - 1e-7) * np.eye(k) + 1e-7 * generator.dirichlet(np.full(k, 5.0), size=k)
-    channel = 0.08 * np.eye(k) + 0.92 / k
-    truth = np.repeat(generator.integers(0, k, n // 2500 + 1), 2500)[:n]
+def drawn(n: int, k: int, kind: str) -> tuple[Any, ...]:
+    """Outputs of a chain that mixes, stays for a while, or hardly ever moves; or of one with zeros."""
+    generator = np.random.default_rng(1000 * k + n)
+    stay = {"mixing": 0.1, "sticky": 0.97, "stuck": 1 - 1e-4, "zeros": 0.5}[kind]
+    transition = stay * np.eye(k) + (1 - stay) * generator.dirichlet(np.ones(k), size=k)
+    if kind == "zeros" and k > 1:
+        transition[np.arange(k), (np.arange(k) + 1) % k] = 0
+        transition /= transition.sum(axis=1, keepdims=True)
+    channel = 0.3 * np.eye(k) + 0.7 * generator.dirichlet(np.full(k, 5.0), size=k)
+    truth = [0]
+    for _ in range(n - 1):
+        truth.append(int(generator.choice(k, p=transition[truth[-1]])) if kind != "stuck" else len(truth) // 150 % k)
     outputs = (channel[truth].cumsum(axis=1) < generator.random((n, 1))).sum(axis=1).clip(0, k - 1)
-    start = generator.dirichlet(np.ones(k))
-    problem = outputs, start, transition, channel
-    ours, plain = best_path(*problem), best_path_rows(outputs[None], *problem[1:])[0]
+    return outputs, generator.dirichlet(np.ones(k)), transition, channel
+
+
+@pytest.mark.parametrize(
+    ("way", "kinds"),
+    [
+        ("trees", ("mixing", "sticky", "stuck", "zeros")),
+        ("blocks", ("mixing", "sticky", "stuck", "zeros")),
+        ("windows", ("sticky", "stuck")),
+    ],
+)
+@pytest.mark.parametrize("k", [1, 2, 4, 6])
+def test_each_way_finds_the_best_path(
+    way: str, kinds: tuple[str, ...], k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each way on its own, in small pieces, traced back from move to move and in segments; none gives up here."""
+    monkeypatch.setattr(viterbi, "_WINDOWS", (8, 64))
+    monkeypatch.setattr(viterbi, "_SEGMENT", 16)
+    monkeypatch.setattr(viterbi, "_FEW", 1)  # blocks are mended, however many are wrong and however often
+    monkeypatch.setattr(viterbi, "_TURNS", 100)
+    for kind in kinds:
+        for n in (2, 31, 700):
+            problem = drawn(n, k, kind)
+            plain = best_path_rows(problem[0][None], *problem[1:])[0]
+            for often in (0, 10**6):
+                monkeypatch.setattr(viterbi, "_OFTEN", often)
+                with np.errstate(divide="ignore"):
+                    model = (np.log(table) for table in problem[1:])
+                    path = {
+                        "trees": lambda *a: viterbi._by_trees(*a),
+                        "blocks": lambda *a: viterbi._by_blocks(*a, blocks=max(1, a[0].size // 64)),
+                        "windows": lambda *a: viterbi._by_windows(*a),
+                    }[way](problem[0], *model)
+                assert path is not None
+                ours, theirs = (path_log_probability(p, *problem) for p in (path, plain))
+                assert ours == pytest.approx(theirs, rel=ROUNDING)
+
+
+@pytest.mark.parametrize(("stay", "way"), [(0.6, "_by_blocks"), (1 - 1e-6, "_by_windows")])
+def test_chains_of_many_states_are_passed_in_the_way_that_suits_them(stay: float, way: str) -> None:
+    """With the sizes that are used: several blocks, windows that grow."""
+    k, n, taken = 12, 4000, list[str]()
+    generator = np.random.default_rng(k)
+    transition = stay * np.eye(k) + (1 - stay) * generator.dirichlet(np.full(k, 5.0), size=k)
+    channel = 0.08 * np.eye(k) + 0.92 / k
+    truth = np.repeat(generator.integers(0, k, n // 800), 800)
+    outputs = (channel[truth].cumsum(axis=1) < generator.random((n, 1))).sum(axis=1).clip(0, k - 1)
+    problem = outputs, generator.dirichlet(np.ones(k)), transition, channel
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_by_blocks", "_by_windows"):
+            used = getattr(viterbi, name)
+            patch.setattr(viterbi, name, lambda *a, f=used, name=name: (taken.append(name), f(*a))[1])
+        ours = best_path(*problem)
+    plain = best_path_rows(outputs[None], *problem[1:])[0]
     assert path_log_probability(ours, *problem) == pytest.approx(path_log_probability(plain, *problem), rel=ROUNDING)
-    assert any(taken)
-    assert len(set(plain.tolist())) > 1 or n == 300
+    assert taken[0] == way
 
 
 def test_no_record_has_no_path() -> None:
