@@ -304,9 +304,19 @@ def known_law(mechanism: AuditedMechanism, belief: Belief, generator: np.random.
         tables = np.concatenate([hidden[:, :, None], shown], axis=2)
         return RecordLaws(tables, np.arange(0.0, states) - 0.5, exact=True)
     if isinstance(mechanism, NoisyQuery) and mechanism.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        unit = 1.0 if mechanism.query.kind is QueryKind.HISTOGRAM else 1 / belief.records
-        return CountLaws(unit * np.eye(states), mechanism.scale, laplace=True, exact=True, generator=generator)
+        return _known_sums(mechanism, generator)
     return None
+
+
+def _known_sums(mechanism: NoisyQuery, generator: np.random.Generator) -> CountLaws:
+    return CountLaws(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
+
+
+def known_emulation(mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator) -> CountLaws | None:
+    """The law of one number of this package on a chain, for comparing situations; None for others."""
+    if not (isinstance(mechanism, NoisyQuery) and isinstance(belief, ChainBelief)) or mechanism.model.real_valued:
+        return None
+    return _known_sums(mechanism, generator) if mechanism.added.shape[1] == 1 else None
 
 
 def learnt_law(belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator) -> OutputLaw | None:

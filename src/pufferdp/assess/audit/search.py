@@ -21,6 +21,7 @@ from pufferdp.assess.audit.events import (
     Bound,
     Choice,
     Feature,
+    as_range,
     choose_by_ratio,
     choose_event,
     scored_by_ratio,
@@ -33,6 +34,7 @@ from pufferdp.assess.audit.likelihood import (
     OutputLaw,
     RecordLaws,
     emulation,
+    known_emulation,
     known_law,
     learnt_law,
 )
@@ -58,8 +60,9 @@ _PACE, _TIMED = 5_000, 0.01
 """Runs that are timed before a test, at most, and their share of all."""
 _SLOW: Final = 3e-5
 """Seconds: a mechanism that takes longer for a run is emulated while situations are compared, if it can be."""
-_EMULATED, _EMULATED_CALLS = 0.4, 4_000_000
-"""Budget of an emulation, of which the comparison takes a quarter: seconds, as a share of all, and runs."""
+_EMULATED, _EMULATED_CALLS, _EMULATED_TIMES = 0.4, 4_000_000, 10
+"""Budget of an emulation, of which the comparison takes a quarter: seconds, as a share of all, and runs, also as
+a multiple of those of the audit."""
 _SAMPLED: Final = 2_000
 """Outputs on which looking is timed."""
 _IN_TIME: Final = 0.93
@@ -195,8 +198,9 @@ class Experiment:
     def learn(self, belief: Belief) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
         self.law = known_law(self.mechanism, belief, self.generator)
+        self.emulated = known_emulation(self.mechanism, belief, self.generator)
         slow = self.budget.pace > _SLOW
-        if self.law is None and (self.width > 1 or slow):
+        if self.law is None and self.emulated is None and (self.width > 1 or slow):
             runs = max(LEAST, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
             records = belief.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
@@ -209,7 +213,8 @@ class Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
         if self.emulated is None:
             return self
-        budget = Budget(_EMULATED_CALLS, _EMULATED * share * self.budget.seconds, clock=self.budget.clock)
+        calls = min(_EMULATED_CALLS, _EMULATED_TIMES * self.budget.calls)
+        budget = Budget(calls, _EMULATED * share * self.budget.seconds, clock=self.budget.clock)
         return replace(self, mechanism=self.emulated, law=self.emulated, emulating=True, budget=budget)
 
     def _choose(
@@ -271,7 +276,8 @@ class Experiment:
         choices = [self._choose(trial.situation, pair, outputs[0], outputs[1])]
         if law is not None:
             ratios = law.log_ratio(trial.situation, *pair, outputs[0])
-            choices.append(scored_by_ratio(trial.choice.event, ratios, outputs[0], outputs[1], self.tested, self.slack))
+            event = as_range(trial.choice.event, np.concatenate(outputs))
+            choices.append(scored_by_ratio(event, ratios, outputs[0], outputs[1], self.tested, self.slack))
         best = max((c for c in choices if c is not None), key=lambda choice: choice.score, default=None)
         return trial.with_choice(best)
 
