@@ -137,6 +137,29 @@ def test_a_correct_mechanism_is_not_accused() -> None:
     assert accused == 0
 
 
+@pytest.mark.slow
+def test_a_mechanism_that_leaks_just_what_it_claims_is_accused_as_seldom_as_promised() -> None:
+    """150 audits at 90 % (in the profile ``ci``): were each wrong with probability .1, more than a tenth and four
+
+    deviations of them would be with probability below 1e-4. Fixed seeds.
+    """
+    audits = examples(150)
+    accused = sum(
+        audit_mechanism(
+            STICKY,
+            Broken(correct, 1000 + seed),
+            length=3,
+            adversary="dp",
+            calls=3_000,
+            seconds=PATIENCE,
+            confidence=0.9,
+            seed=seed,
+        ).refuted
+        for seed in range(audits)
+    )
+    assert accused <= 0.1 * audits + 4 * math.sqrt(0.09 * audits)
+
+
 def quilt(seed: int) -> NoisyQuery:
     """A count with the noise of the quilt mechanism for epsilon 1."""
     made = plan(STICKY, "count:1", epsilon=1.0, length=4)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pufferdp.assess.audit import events
-from pufferdp.assess.audit.events import Feature, bound, choose_event
+from pufferdp.assess.audit.events import Bound, Event, Feature, as_range, choose_event
 
 G = np.random.default_rng(11)
 
@@ -100,23 +100,69 @@ def test_rows_have_their_own_hashes() -> None:
     assert (Feature(words="", kind="row")(rows[:10]) == hashes[:10]).all()
 
 
-@pytest.mark.parametrize(("p", "q"), [(0.3, 0.1), (0.02, 0.02), (1.0, 0.0)])
-def test_bounds_hold_as_often_as_they_say(p: float, q: float) -> None:
-    """400 tests at 90 %: more than 10 % + 4 deviations fail with probability below 1e-4, and these seeds do not."""
-    generator, n = np.random.default_rng(5), 300
-    truth = math.inf if q == 0 else math.log(p / q)
-    hits = zip(generator.binomial(n, p, 400), generator.binomial(n, q, 400), strict=True)
-    wrong = sum(bound((int(a), int(b)), (n, n), 0.1).lower > max(truth, 0.0) for a, b in hits)
-    assert wrong <= 400 * 0.1 + 4 * math.sqrt(400 * 0.1 * 0.9)
+def errors(runs: tuple[int, int], weights: tuple[float, float], delta: float, slack: float) -> float:
+    """How often the bound passes the truth, for the pair of probabilities where it does so most: every outcome counted.
+
+    Probabilities lie on a grid, and close to where a bound of some outcome is just reached.
+    """
+    lower = np.array([
+        [Bound(hits=(a, b), runs=runs, delta=delta, weights=weights, slack=slack).lower for b in range(runs[1] + 1)]
+        for a in range(runs[0] + 1)
+    ])  # fmt: skip
+    worst = 0.0
+    for q in np.linspace(0.02, 0.98, 13):
+        reached = [slack + q * math.exp(x) for x in np.unique(lower)]
+        for p in [*np.linspace(0.02, 0.98, 13), *(x * (1 - 1e-9) for x in reached if x < 1)]:
+            if p > slack:
+                wrong = lower > max(0.0, math.log((p - slack) / q)) + 1e-12
+                law = np.multiply.outer(
+                    *(stats.binom.pmf(np.arange(n + 1), n, x) for n, x in zip(runs, (p, q), strict=True))
+                )
+                worst = max(worst, float(law[wrong].sum()))
+    return worst
 
 
-def test_bounds_are_clopper_and_pearsons() -> None:
-    found = bound((40, 2), (100, 200), 0.05)
-    assert found.low == pytest.approx(stats.binomtest(40, 100).proportion_ci(0.95).low)
-    assert found.high == pytest.approx(stats.binomtest(2, 200).proportion_ci(0.95).high)
-    assert found.lower == pytest.approx(math.log(found.low / found.high))
-    assert bound((0, 5), (10, 10), 0.05).lower == 0
-    assert found.shares == (0.4, 0.01)
+@pytest.mark.parametrize(
+    ("runs", "weights", "slack", "idle"),
+    [((14, 17), (1.0, 1.0), 0.0, 0.04), ((9, 22), (0.3, 2.0), 0.0, 0.0), ((20, 8), (1.0, 0.2), 0.1, 0.0)],
+)
+def test_bounds_hold_as_often_as_they_say(
+    runs: tuple[int, int], weights: tuple[float, float], slack: float, idle: float
+) -> None:
+    """By enumeration of all outcomes: never wrong more often than promised, nor idly far below it."""
+    wrong = errors(runs, weights, 0.1, slack)
+    assert wrong <= 0.1
+    assert wrong > idle
+
+
+def test_both_probabilities_are_tested_together() -> None:
+    """Nearer to what was seen than a bound for each (Clopper and Pearson, at half the error), and below it."""
+    found = Bound(hits=(4000, 200), runs=(40_000, 40_000), delta=0.05, weights=(0.015, 0.07))
+    low = stats.binomtest(4000, 40_000).proportion_ci(0.95).low
+    high = stats.binomtest(200, 40_000).proportion_ci(0.95).high
+    seen, taken = math.log(20), math.hypot(0.015, 0.0706)
+    assert math.log(low / high) < seen - 2.2 * taken < found.lower < seen - 1.6 * taken
+    assert found.lower == pytest.approx(math.log(found.pair(0.0)[0] / found.pair(0.0)[1]))
+    assert Bound(hits=(0, 5), runs=(10, 10), delta=0.05).lower == 0
+    assert Bound(hits=(5, 10), runs=(10, 10), delta=0.05).lower == 0
+    assert 0 < Bound(hits=(10, 0), runs=(10, 10), delta=0.05).lower < math.inf
+    assert found.shares == (0.1, 0.005)
+
+
+def test_a_ratio_that_grows_with_the_output_is_told_as_a_range() -> None:
+    """One odd output changes nothing; an event of two pieces stays what it is, and so does one of two numbers."""
+    outputs = G.normal(size=(5000, 1))
+    odd = outputs[17, 0] if outputs[17, 0] < 1 else outputs[18, 0]
+    grows = Feature(words="ratio", kind="ratio", ratio=lambda rows: np.where(rows[:, 0] == odd, 9.0, rows[:, 0] ** 3))
+    told = as_range(Event(feature=grows, low=1.0), outputs)
+    assert str(told).startswith("the output is ")
+    assert told.low == pytest.approx(1.0, abs=0.02)
+    assert told.high == math.inf
+    two_pieces = Event(feature=Feature(words="ratio", kind="ratio", ratio=lambda rows: np.abs(rows[:, 0])), low=1.0)
+    assert as_range(two_pieces, outputs) is two_pieces
+    everything = Event(feature=grows, low=-1e9)
+    assert as_range(everything, outputs) is everything
+    assert as_range(Event(feature=grows, low=1.0), np.hstack([outputs, outputs])).feature is grows
 
 
 def test_a_classifier_of_wide_outputs_is_the_same_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
-from pufferdp.assess.audit.events import proved_leakage
+from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordLaws
 from pufferdp.assess.audit.mechanisms.function import RunBudget
 from pufferdp.assess.audit.mechanisms.ours import (
@@ -62,9 +62,8 @@ class AuditAttack(Paged):
     shares: tuple[float, float]
     """How often the event was seen, for either value."""
     low: float
-    """A lower bound of the first share, as sure as the test together with ``high``."""
+    """With ``high``: the probabilities that leak least of all pairs that the test does not rule out."""
     high: float
-    """An upper bound of the second share, as sure as the test together with ``low``."""
     runs: tuple[int, int]
     """Fresh runs, for either value."""
     lower: float
@@ -77,10 +76,12 @@ class AuditAttack(Paged):
     """How often they are right, at least, when they see the event."""
     computed: bool = False
     """Whether the shares are probabilities, by the law of a mechanism of this package, and nothing was counted."""
+    bound: Bound | None = field(default=None, repr=False)
+    """What was counted, and how it is weighed."""
 
     def proves(self, delta: float) -> float:
         """The leakage that the same counts prove beside another delta."""
-        return proved_leakage(self.low, self.high, delta)
+        return proved_leakage(self.low, self.high, delta) if self.bound is None else self.bound.beside(delta)
 
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp audit --json`` prints it."""
@@ -129,7 +130,7 @@ class AuditReport(Paged):
     """One for each test: first those on the adversary that was played, the one that proves most before the others."""
     confidence: float
     tests: int
-    """Events tested on fresh runs: each is as sure as 1 − (1 − confidence)/tests."""
+    """Events tested on fresh runs; all of them together are as sure as ``confidence``."""
     tried: int
     """Adversaries tried with few runs, to find the worst. They cost no confidence."""
     calls: int
@@ -225,6 +226,8 @@ CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
 _CLAIM: Final = 0.25
 """Share of the runs that goes into the DP claim itself."""
+_CLAIM_ERROR: Final = 0.2
+"""Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
 _LATE: Final = 1.1
 """The time that a mechanism may take, as a share of the time of the audit."""
 _COMPUTE: Final = 0.1
@@ -306,8 +309,8 @@ def audit_mechanism(
         laboratory = Experiment(made, budget, data)
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
         kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
-        delta = (1 - confidence) / len(kinds)
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
+        errors = [1.0] if len(kinds) == 1 else [_CLAIM_ERROR, 1 - _CLAIM_ERROR]
         worst = None if curve is None else curve.attack
         likely = [] if worst is None else informed_by(beliefs[min(worst.model, len(beliefs) - 1)], worst, data)
         if targets is not None:
@@ -319,12 +322,13 @@ def audit_mechanism(
                 kind,
                 targets=targets,
                 share=share,
-                delta=delta,
+                end=end,
+                delta=error * (1 - confidence),
                 progress=progress,
                 slack=slacks[kind],
                 likely=likely if kind is adversary else (),
             )
-            for kind, share in zip(kinds, shares, strict=True)
+            for kind, share, end, error in zip(kinds, shares, itertools.accumulate(shares), errors, strict=True)
         ]
         computed = None
         if known is not None and isinstance(laboratory.law, RecordLaws) and failing == 0:
@@ -463,6 +467,7 @@ def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
     belief, i = situation.belief, situation.target
     # Whoever knows all other records tests the claim, in whatever search they were found.
     everything = len(situation.known) == belief.records - 1
+    low, high = bound.pair(bound.slack)
     return AuditAttack(
         adversary=Adversary.DP if everything else kind,
         record=belief.name(i),
@@ -471,11 +476,12 @@ def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
         concludes=belief.value(i, trial.likelier),
         instead=belief.value(i, trial.other),
         shares=bound.shares,
-        low=bound.low,
-        high=bound.high,
+        low=low,
+        high=high,
         runs=bound.runs,
         lower=bound.lower,
         delta=bound.slack,
         before=odds / (1 + odds),
-        right=odds / (odds + math.exp(-replace(bound, slack=0.0).lower)),
+        right=odds / (odds + math.exp(-bound.beside(0.0))),
+        bound=bound,
     )

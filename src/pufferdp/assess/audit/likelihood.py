@@ -48,6 +48,10 @@ _MIXED: Final = 200
 """Counts that a mixture is summed over, the most frequent first: so many are all there are of a window."""
 _REMEMBERED: Final = 64
 """Laws of counts that are kept."""
+_SCALED: Final = 8
+"""Records after which weights are scaled."""
+_UNLIKE: Final = 2.5
+"""By this distance, times the root of their number, draws are not of a law: it happens with probability 1e-5."""
 _HEAVY_TAILS: Final = 4.5
 """Half way between the kurtosis of normal noise, 3, and of Laplace noise, 6."""
 
@@ -95,13 +99,18 @@ class RecordLaws:
         how = "computed" if self.exact else "as estimated"
         return f"the logarithm of the likelihood ratio ({how})"
 
-    def codes(self, outputs: Outputs) -> Codes:
-        """Which code each number has."""
-        return np.asarray(np.searchsorted(self.cuts, outputs, side="right"), dtype=np.int64)
+    def codes(self, situation: Situation, outputs: Outputs) -> Codes:
+        """Which code each number has, where what is known leaves its record open; 0 elsewhere."""
+        left, right = unknown_stretch(situation)
+        open_records = slice(situation.target - left, situation.target + right + 1)
+        codes = np.zeros(outputs.shape, dtype=np.int64, order="F")
+        for cut in self.cuts:
+            codes[:, open_records] += outputs[:, open_records] >= cut
+        return codes
 
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """The target's posterior odds over its prior odds, by one pass from either side."""
-        logs = self._log_weights(situation, self.codes(outputs), 0, len(self.tables))
+        logs = self._log_weights(situation, self.codes(situation, outputs), 0, len(self.tables))
         prior = self._log_weights(situation, np.zeros((1, len(self.tables)), dtype=np.int64), 0, 0)
         with np.errstate(invalid="ignore"):  # a value that is impossible beforehand is no number here, and never asked
             logs = logs - prior
@@ -130,9 +139,11 @@ class RecordLaws:
             return np.asarray(np.log(ahead) + np.log(back) + logs)
 
     def _seen(self, weights: Floats, logs: Floats, t: int, codes: Codes, low: int, high: int) -> tuple[Floats, Floats]:
-        """With the output of a record, where it is looked at; scaled, so that nothing gets too small."""
+        """With the output of a record, where it is looked at; scaled now and then, so that nothing gets too small."""
         if low <= t < high:
             weights = weights * self.tables[t].T[codes[:, t]]
+        if t % _SCALED:
+            return weights, logs
         most = weights.max(axis=1, keepdims=True)
         most = np.where(most > 0, most, 1.0)
         return weights / most, logs + np.log(most)
@@ -169,17 +180,31 @@ class RecordLaws:
 
 
 @dataclass(frozen=True, eq=False)
-class CountLaws:
-    """The number of records in each state, times a unit, with independent noise on each."""
+class _Tally:
+    """Sums that were drawn, by a number for each."""
 
-    states: int
-    unit: float
+    hashes: npt.NDArray[np.uint64]
+    """Sorted."""
+    sums: Floats
+    shares: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CountLaws:
+    """Sums of what each record adds by its state, with independent noise on each: a histogram, a count."""
+
+    columns: Floats
+    """What a record of each state (row) adds to each number of the output (column)."""
     scale: float
     laplace: bool
     exact: bool
     generator: np.random.Generator
-    drawn: dict[object, tuple[Codes, Codes]] = field(default_factory=dict)
-    """Counts and how often they were drawn, by situation and value."""
+    drawn: dict[object, _Tally] = field(default_factory=dict)
+    """Sums that were drawn, by situation and value."""
+    mixed: dict[object, tuple[Floats, Floats]] = field(default_factory=dict)
+    """Sums and how often they were drawn for each of two values, by situation and values."""
+    name: str = "an emulation"
+    dp_loss: float | None = None
 
     @property
     def words(self) -> str:
@@ -187,32 +212,77 @@ class CountLaws:
         how = "the noise is known" if self.exact else "as estimated"
         return f"the logarithm of the likelihood ratio ({how})"
 
+    def sums(self, records: Records) -> Floats:
+        """What a data set comes to without noise."""
+        return np.asarray(counted(records, len(self.columns)) @ self.columns)
+
+    def run(self, records: Records) -> Outputs:
+        """Outputs drawn from this law, in place of the mechanism's."""
+        exact = self.sums(records)
+        noise = self.generator.laplace if self.laplace else self.generator.normal
+        return np.asarray(exact + noise(0.0, self.scale, exact.shape))
+
+    def fits(self, rest: Floats) -> bool:
+        """Whether what is left of outputs beside the sums looks like this noise: Kolmogorov and Smirnov's distance."""
+        from scipy.special import ndtr
+
+        x = np.sort(rest.ravel()) / self.scale
+        below = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2) if self.laplace else ndtr(x)
+        apart = np.abs(below - (np.arange(len(x)) + 0.5) / len(x)).max()
+        return bool(apart < _UNLIKE / math.sqrt(len(x)))
+
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """A mixture over the counts that were drawn for either value."""
-        top, bottom = (self._log_law(situation, value, outputs) for value in (first, second))
-        return np.asarray(top - bottom)
+        sums, chances = self._laws(situation, first, second)
+        step = max(1, _CELLS // (len(sums) * (2 + sums.shape[1])))
+        parts = [self._mixtures(outputs[at : at + step], sums, chances) for at in range(0, len(outputs), step)]
+        return np.concatenate(parts)
 
-    def _log_law(self, situation: Situation, value: float, outputs: Outputs) -> Floats:
+    def _laws(self, situation: Situation, first: float, second: float) -> tuple[Floats, Floats]:
+        """The most frequent sums for either value, and how often each was drawn for both."""
+        key = (*situation.key, first, second)
+        if key not in self.mixed:
+            if len(self.mixed) > _REMEMBERED:
+                self.mixed.clear()
+                self.drawn.clear()
+            tallies = [self._drawn(situation, value) for value in (first, second)]
+            hashes, at = np.unique(np.concatenate([t.hashes for t in tallies]), return_index=True)
+            chances = np.zeros((len(hashes), 2))
+            for column, tally in enumerate(tallies):
+                chances[np.searchsorted(hashes, tally.hashes), column] = tally.shares
+            most = np.union1d(*(np.argsort(-shares, kind="stable")[:_MIXED] for shares in chances.T))
+            self.mixed[key] = np.concatenate([t.sums for t in tallies])[at[most]], chances[most]
+        return self.mixed[key]
+
+    def _drawn(self, situation: Situation, value: float) -> _Tally:
+        """What the sums are for one value of the target, and how often."""
         key = (*situation.key, value)
         if key not in self.drawn:
-            if len(self.drawn) > _REMEMBERED:
-                self.drawn.clear()
-            rows = situation.belief.draw(situation.given(value), _DRAWN, self.generator)
-            counts, seen = np.unique(counted(rows, self.states), axis=0, return_counts=True)
-            most = np.argsort(-seen, kind="stable")[:_MIXED]
-            self.drawn[key] = counts[most], seen[most]
-        counts, seen = self.drawn[key]
-        logs = np.log(seen / seen.sum())
-        step = max(1, _CELLS // (len(counts) * self.states))
-        return np.concatenate(
-            [self._mixture(outputs[begin : begin + step], counts, logs) for begin in range(0, len(outputs), step)]
-        )
+            counts = counted(situation.belief.draw(situation.given(value), _DRAWN, self.generator), len(self.columns))
+            # Rows by one number each: that two share it is as good as impossible, and would cost power alone.
+            factors = np.random.default_rng(0).integers(2**63, size=counts.shape[1], dtype=np.uint64)
+            hashes, at, seen = np.unique(
+                (counts.astype(np.uint64) * factors).sum(axis=1), return_index=True, return_counts=True
+            )
+            self.drawn[key] = _Tally(hashes, counts[at] @ self.columns, seen / _DRAWN)
+        return self.drawn[key]
 
-    def _mixture(self, outputs: Outputs, counts: Codes, logs: Floats) -> Floats:
-        apart = np.abs(outputs[:, None, :] - self.unit * counts) / self.scale
-        terms = logs - (apart if self.laplace else apart**2 / 2).sum(axis=2)
-        most = terms.max(axis=1)
-        return np.asarray(most + np.log(np.exp(terms - most[:, None]).sum(axis=1)))
+    def _mixtures(self, outputs: Outputs, sums: Floats, chances: Floats) -> Floats:
+        """The logarithm of the ratio of two mixtures.
+
+        Noise is independent from number to number, so its density is a product of one factor for each sum that a
+        number may have: exponentials are taken of these alone, relative to the largest.
+        """
+        terms = np.ones((len(outputs), len(sums)))
+        for number in range(sums.shape[1]):
+            values, where = np.unique(sums[:, number], return_inverse=True)
+            apart = np.abs(outputs[:, number, None] - values) / self.scale
+            logs = -apart if self.laplace else -(apart**2) / 2
+            terms *= np.exp(logs - logs.max(axis=1, keepdims=True))[:, where.ravel()]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(terms @ chances)
+            # What is too small for a number on both sides says nothing; on one side, that it is hardly possible.
+            return np.asarray(np.nan_to_num(logs[:, 0] - logs[:, 1], nan=0.0, posinf=1e300, neginf=-1e300))
 
 
 def counted(records: Records, states: int) -> Codes:
@@ -234,9 +304,19 @@ def known_law(mechanism: AuditedMechanism, belief: Belief, generator: np.random.
         tables = np.concatenate([hidden[:, :, None], shown], axis=2)
         return RecordLaws(tables, np.arange(0.0, states) - 0.5, exact=True)
     if isinstance(mechanism, NoisyQuery) and mechanism.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        unit = 1.0 if mechanism.query.kind is QueryKind.HISTOGRAM else 1 / belief.records
-        return CountLaws(states, unit, mechanism.scale, laplace=True, exact=True, generator=generator)
+        return _known_sums(mechanism, generator)
     return None
+
+
+def _known_sums(mechanism: NoisyQuery, generator: np.random.Generator) -> CountLaws:
+    return CountLaws(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
+
+
+def known_emulation(mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator) -> CountLaws | None:
+    """The law of one number of this package on a chain, for comparing situations; None for others."""
+    if not (isinstance(mechanism, NoisyQuery) and isinstance(belief, ChainBelief)) or mechanism.model.real_valued:
+        return None
+    return _known_sums(mechanism, generator) if mechanism.added.shape[1] == 1 else None
 
 
 def learnt_law(belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator) -> OutputLaw | None:
@@ -248,6 +328,33 @@ def learnt_law(belief: Belief, records: Records, outputs: Outputs, generator: np
     if outputs.shape[1] == belief.chain.size:
         return _learnt_counts(belief, records, outputs, generator)
     return None
+
+
+def emulation(
+    law: OutputLaw | None, belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator
+) -> CountLaws | None:
+    """A law to draw from in place of a slow mechanism while situations are compared; None where none fits the runs."""
+    if isinstance(belief, ChainBelief) and outputs.shape[1] == 1:
+        law = _learnt_sum(belief, records, outputs, generator)
+    if not isinstance(law, CountLaws) or law.exact:
+        return None
+    return law if law.fits(outputs - law.sums(records)) else None
+
+
+def _learnt_sum(
+    belief: ChainBelief, records: Records, outputs: Outputs, generator: np.random.Generator
+) -> CountLaws | None:
+    """One number that adds up over the records, by least squares; whole numbers, or shares of them, where these fit."""
+    counts = counted(records, belief.chain.size).astype(float)
+    added = np.linalg.lstsq(counts, outputs, rcond=None)[0]
+    wide = float((outputs - counts @ added).std())
+    for unit in (1.0, 1 / belief.records):
+        whole = np.round(added / unit) * unit
+        rest = float((outputs - counts @ whole).std())
+        if rest <= wide * (1 + 2 / len(outputs) ** 0.5):
+            added = whole
+            break
+    return _noisy_sums(added, outputs - counts @ added, generator)
 
 
 def _learnt_records(belief: ChainBelief, records: Records, outputs: Outputs) -> RecordLaws:
@@ -273,9 +380,14 @@ def _learnt_counts(
     for unit in (1.0, 1 / belief.records):
         rest = outputs - unit * counts
         fits.append((float(rest.std()) / unit, unit, rest - rest.mean()))
-    wide, unit, rest = min(fits, key=lambda fit: fit[0])
-    if wide == 0:
+    _, unit, rest = min(fits, key=lambda fit: fit[0])
+    return _noisy_sums(unit * np.eye(states), rest, generator)
+
+
+def _noisy_sums(columns: Floats, rest: Floats, generator: np.random.Generator) -> CountLaws | None:
+    """With noise like what is left of the outputs; None where nothing is."""
+    if float(rest.std()) == 0:
         return None
     laplace = float((rest**4).mean() / (rest**2).mean() ** 2) > _HEAVY_TAILS
     scale = float(np.abs(rest).mean()) if laplace else float(rest.std())
-    return CountLaws(states, unit, scale, laplace=laplace, exact=False, generator=generator)
+    return CountLaws(columns, scale, laplace=laplace, exact=False, generator=generator)

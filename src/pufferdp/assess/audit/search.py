@@ -17,8 +17,27 @@ from typing import Final
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief
-from pufferdp.assess.audit.events import Bound, Choice, Feature, bound, choose_by_ratio, choose_event
-from pufferdp.assess.audit.likelihood import ComputedEvent, OutputLaw, RecordLaws, known_law, learnt_law
+from pufferdp.assess.audit.events import (
+    Bound,
+    Choice,
+    Feature,
+    as_range,
+    choose_by_ratio,
+    choose_event,
+    scored_by_ratio,
+    split_runs,
+    weights_of,
+)
+from pufferdp.assess.audit.likelihood import (
+    ComputedEvent,
+    CountLaws,
+    OutputLaw,
+    RecordLaws,
+    emulation,
+    known_emulation,
+    known_law,
+    learnt_law,
+)
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
@@ -35,12 +54,19 @@ _KEPT_TRIALS: Final = 20_000_000
 """Numbers of output kept while an event is chosen."""
 _EXPLORED: Final = 2_000_000
 """Numbers of output kept for one value of one situation while exploring."""
-_MOST_UNEVEN: Final = 9.0
-"""Beyond this log-ratio runs are split no more unevenly: about 20 to 1."""
 _LEARNT, _LEARN = 20_000, 0.03
 """Runs from which the law of outputs is learnt, at most, and their share of all."""
-_PACE: Final = 5_000
-"""Runs that are timed before a test."""
+_PACE, _TIMED = 5_000, 0.01
+"""Runs that are timed before a test, at most, and their share of all."""
+_SLOW: Final = 3e-5
+"""Seconds: a mechanism that takes longer for a run is emulated while situations are compared, if it can be."""
+_EMULATED, _EMULATED_CALLS, _EMULATED_TIMES = 0.4, 4_000_000, 10
+"""Budget of an emulation, of which the comparison takes a quarter: seconds, as a share of all, and runs, also as
+a multiple of those of the audit."""
+_SAMPLED: Final = 2_000
+"""Outputs on which looking is timed."""
+_IN_TIME: Final = 0.93
+"""Part of the seconds that tests are planned to end in."""
 _RATIOS: Final = 200_000
 """Runs on which the edge of a ratio is chosen, at most: they tell probabilities that are too small to be seen."""
 _COMPARED: Final = 50_000
@@ -56,16 +82,25 @@ class Budget:
     calls: int
     seconds: float
     spent: int = 0
-    began: float = field(default_factory=time.monotonic)
+    clock: Callable[[], float] = time.monotonic
+    """What tells seconds: one that counts processor time measures alike on a busy machine."""
+    began: float = field(init=False)
     timed: int = 0
     """Runs whose time is known."""
     inside: float = 0.0
     """Seconds that the timed runs took, drawing included."""
+    looked: int = 0
+    """Outputs in which an event was looked for."""
+    looking: float = 0.0
+    """Seconds that this took."""
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
 
     @property
     def elapsed(self) -> float:
         """Seconds since the beginning."""
-        return time.monotonic() - self.began
+        return self.clock() - self.began
 
     @property
     def share(self) -> float:
@@ -77,8 +112,13 @@ class Budget:
         wanted = int(part * self.calls)
         if self.inside > 0 and self.timed:
             left = max(0.0, min(part * self.seconds, 0.9 * self.seconds - self.elapsed))
-            wanted = min(wanted, int(left * self.timed / self.inside))
+            wanted = min(wanted, int(left / (self.pace + self.looking / max(1, self.looked))))
         return wanted
+
+    @property
+    def pace(self) -> float:
+        """Seconds that a run takes, so far."""
+        return self.inside / max(1, self.timed)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,13 +135,16 @@ class Trial:
         """How much it seems to leak, carefully."""
         return self.choice.score
 
-    def split(self, runs: int) -> tuple[int, int]:
-        """Runs for the value that the event speaks for, and for the other, where it is rarer and harder to bound.
+    def with_choice(self, choice: Choice | None) -> Trial:
+        """The same situation with another event, which may speak for the other value; None: with nothing to show."""
+        if choice is None:
+            return replace(self, choice=replace(self.choice, score=0.0))
+        pair = (self.other, self.likelier) if choice.swapped else (self.likelier, self.other)
+        return Trial(situation=self.situation, likelier=pair[0], other=pair[1], choice=choice)
 
-        1/√(p·m) + 1/√(q·n) is least, for m + n fixed, where n/m is the cube root of p/q.
-        """
-        share = 1 / (1 + math.exp(min(self.score, _MOST_UNEVEN) / 3))
-        first = max(LEAST, int(runs * share))
+    def split(self, runs: int, slack: float) -> tuple[int, int]:
+        """Runs for the value that the event speaks for, and for the other, where it is rarer and harder to bound."""
+        first = max(LEAST, int(runs * float(split_runs(self.choice.shares, slack))))
         return first, max(LEAST, runs - first)
 
 
@@ -120,6 +163,12 @@ class Experiment:
     """Numbers in one output, as far as is known."""
     law: OutputLaw | None = None
     """How outputs come from records, where that is known or was learnt."""
+    test_seconds: float = math.inf
+    """Seconds that the test will have, about."""
+    emulated: CountLaws | None = None
+    """A law like the mechanism's, which is drawn from much faster."""
+    emulating: bool = False
+    """Whether that is what runs here."""
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
         """Outputs on data drawn for this value of the target, in batches.
@@ -130,11 +179,11 @@ class Experiment:
         batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // cells))
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
-            started = time.monotonic()
+            started = self.budget.clock()
             outputs = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
             self.budget.spent += rows
             self.budget.timed += rows
-            self.budget.inside += time.monotonic() - started
+            self.budget.inside += self.budget.clock() - started
             table = _checked(outputs, rows)
             self.width = table.shape[1]
             yield table
@@ -149,79 +198,123 @@ class Experiment:
     def learn(self, belief: Belief) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
         self.law = known_law(self.mechanism, belief, self.generator)
-        if self.law is None and self.width > 1:
+        self.emulated = known_emulation(self.mechanism, belief, self.generator)
+        slow = self.budget.pace > _SLOW
+        if self.law is None and self.emulated is None and (self.width > 1 or slow):
             runs = max(LEAST, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
             records = belief.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
             self.law = learnt_law(belief, records, outputs, self.generator)
+            if slow:
+                self.emulated = emulation(self.law, belief, records, outputs, self.generator)
+
+    def emulation(self, share: float) -> Experiment:
+        """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
+        if self.emulated is None:
+            return self
+        calls = min(_EMULATED_CALLS, _EMULATED_TIMES * self.budget.calls)
+        budget = Budget(calls, _EMULATED * share * self.budget.seconds, clock=self.budget.clock)
+        return replace(self, mechanism=self.emulated, law=self.emulated, emulating=True, budget=budget)
 
     def _choose(
+        self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
+    ) -> Choice | None:
+        started = self.budget.clock()
+        try:
+            return self._chosen(situation, pair, first, second)
+        finally:
+            self.budget.looking += self.budget.clock() - started
+            self.budget.looked += len(first) + len(second)
+
+    def _chosen(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
     ) -> Choice | None:
         law = self.law
         if law is None:
             return choose_event(first, second, self.tested, self.slack)
         ratio = Feature(words=law.words, kind="ratio", ratio=lambda outputs: law.log_ratio(situation, *pair, outputs))
-        by_ratio = choose_by_ratio(ratio, first, second, self.tested, self.slack)
-        if law.exact:
+        by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
+        if law.exact or self.emulating:
             return by_ratio
         plain = choose_event(first[:_COMPARED], second[:_COMPARED], self.tested, self.slack)
         choices = [choice for choice in (by_ratio, plain) if choice is not None]
         return max(choices, key=lambda choice: choice.score, default=None)
 
+    def _tested(self, ratio: Feature, outputs: Outputs) -> int:
+        """Runs that a test of this ratio has time for: those of wide windows take longer."""
+        ratio(outputs[:1])  # what is computed once is no part of it
+        some, started = outputs[:_SAMPLED], self.budget.clock()
+        ratio(some)
+        pace = (0.0 if self.emulating else self.budget.pace) + (self.budget.clock() - started) / len(some)
+        return max(2 * LEAST, int(min(self.tested, self.test_seconds / max(1e-9, pace))))
+
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
         values, size = situation.values(), max(LEAST, min(size, _EXPLORED // self.width))
         outputs = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
-        started = time.monotonic()
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
             choice = self._choose(situation, (a, b), outputs[a], outputs[b])
             if choice is not None and (best is None or choice.score > best.score):
                 likelier, other = (b, a) if choice.swapped else (a, b)
                 best = Trial(situation=situation, likelier=likelier, other=other, choice=choice)
-        self.budget.inside += time.monotonic() - started  # looking at outputs is part of what a run takes
         return best
 
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
         if self.law is not None:
             runs = min(runs, _RATIOS)
+        outputs = self._two_samples(trial, runs)
+        choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
+        return trial.with_choice(choice)
+
+    def confirm(self, trial: Trial, runs: int) -> Trial:
+        """An event that was chosen by emulation, or one that does better on runs of the mechanism itself."""
+        law, pair = self.emulated, (trial.likelier, trial.other)
+        outputs = self._two_samples(trial, runs)
+        choices = [self._choose(trial.situation, pair, outputs[0], outputs[1])]
+        if law is not None:
+            ratios = law.log_ratio(trial.situation, *pair, outputs[0])
+            event = as_range(trial.choice.event, np.concatenate(outputs))
+            choices.append(scored_by_ratio(event, ratios, outputs[0], outputs[1], self.tested, self.slack))
+        best = max((c for c in choices if c is not None), key=lambda choice: choice.score, default=None)
+        return trial.with_choice(best)
+
+    def _two_samples(self, trial: Trial, runs: int) -> tuple[Outputs, Outputs]:
+        """Outputs for either value, as many as there is room for."""
         outputs = []
-        for value, size in zip((trial.likelier, trial.other), trial.split(runs), strict=True):
+        for value, size in zip((trial.likelier, trial.other), trial.split(runs, self.slack), strict=True):
             parts, room = [], _KEPT_TRIALS
             for part in self.outputs(trial.situation, value, size):
                 parts.append(part[: max(0, room // part.shape[1])])
                 room -= part.size
             outputs.append(np.concatenate(parts))
-        started = time.monotonic()
-        choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
-        self.budget.inside += time.monotonic() - started
-        if choice is None:
-            return replace(trial, choice=replace(trial.choice, score=0.0))
-        pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
-        return Trial(situation=trial.situation, likelier=pair[0], other=pair[1], choice=choice)
+        return outputs[0], outputs[1]
 
-    def test(self, trial: Trial, runs: int, delta: float) -> Bound:
-        """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before."""
-        if self.law is not None:
-            runs = min(runs, self._affordable(trial))
-        sizes = trial.split(runs)
+    def test(self, trial: Trial, end: float, delta: float) -> Bound:
+        """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before.
+
+        All runs and seconds that are left until this part of the budget is spent go into it.
+        """
+        sizes = trial.split(self._affordable(trial, end), self.slack)
         hits = [
             sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
             for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
-        return bound((hits[0], hits[1]), sizes, delta, self.slack)
+        weights = weights_of(trial.choice.shares, sizes, self.slack)
+        return Bound(hits=(hits[0], hits[1]), runs=sizes, delta=delta, weights=weights, slack=self.slack)
 
-    def _affordable(self, trial: Trial) -> int:
-        """Runs that fit into the time that is left, where looking at outputs may take longer than making them."""
-        started = time.monotonic()
-        size = max(LEAST, min(_PACE, self.budget.calls // 100))
-        for outputs in self.outputs(trial.situation, trial.likelier, size):
+    def _affordable(self, trial: Trial, end: float) -> int:
+        """Runs that are left and have time; looking at outputs may take longer than making them."""
+        budget = self.budget
+        started = budget.clock()
+        size = max(LEAST, min(_PACE, budget.runs(_TIMED)))
+        for outputs in self.outputs(trial.situation, trial.other, size):
             trial.choice.event(outputs)
-        left = 0.95 * self.budget.seconds - self.budget.elapsed
-        return max(2 * LEAST, int(size * left / max(1e-9, time.monotonic() - started)))
+        pace = max(1e-9, budget.clock() - started) / size
+        left = end * _IN_TIME * budget.seconds - budget.elapsed
+        return max(2 * LEAST, min(int(end * budget.calls) - budget.spent, int(left / pace)))
 
     def responds(self, records: Sequence[Records], delta: float) -> bool:
         """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
@@ -236,7 +329,8 @@ class Experiment:
                 continue
             pair = (other[1], halves[0][1]) if choice.swapped else (halves[0][1], other[1])
             hits = tuple(int(choice.event(part).sum()) for part in pair)
-            if bound((hits[0], hits[1]), (runs, runs), delta / max(1, len(halves) - 1)).lower > 0:
+            shown = Bound(hits=(hits[0], hits[1]), runs=(runs, runs), delta=delta / max(1, len(halves) - 1))
+            if shown.lower > 0:
                 return True
         return False
 
@@ -270,10 +364,11 @@ _KEPT: Final = 8
 _FINALISTS: Final = 3
 _ROUNDS: Final = 4
 """Steps around the best, at most."""
-_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _TEST = 0.08, 0.08, 0.16, 0.12, 0.16, 0.4
-"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event, test."""
-_MOST_RUNS: Final = 20_000
-"""For one value of one situation while exploring."""
+_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _TEST = 0.07, 0.06, 0.12, 0.08, 0.12, 0.5
+"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event; and what is
+left for the test at least."""
+_MOST_RUNS, _MOST_BY_RATIO = 20_000, 8_000
+"""For one value of one situation while exploring, and where events are made of a ratio."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -308,6 +403,7 @@ def find(
     *,
     targets: Sequence[int] | None,
     share: float,
+    end: float,
     delta: float,
     progress: Progress,
     slack: float = 0.0,
@@ -315,7 +411,8 @@ def find(
 ) -> AuditFinding:
     """Search, choose, test: with this share of the budget, wrong with probability at most delta.
 
-    ``likely`` are situations to begin with beside windows.
+    ``end`` is the part of the budget that is spent when it ends, ``likely`` are situations to begin with beside
+    windows.
     """
     laboratory.slack = slack
     progress("trying windows")
@@ -333,16 +430,21 @@ def find(
     keys = {situation.key for situation in likely}
     wave = [*likely, *(situation for situation in wave if situation.key not in keys)]
     laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
-    search = _Search(laboratory, adversary, targets is None, share)
+    laboratory.test_seconds = _TEST * share * laboratory.budget.seconds
+    # Those who know all others test the claim: whatever is wrong with a mechanism must be seen, so it runs itself.
+    fast = laboratory if adversary is Adversary.DP else laboratory.emulation(share)
+    search = _Search(fast, adversary, targets is None, 1.0 if fast is not laboratory else share)
     first = search.refine_best(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
     if not first:
         return AuditFinding(trial=None, bound=None, tried=len(search.seen))
     path = search.steps(first[0], progress)
     progress("choosing the event")
     finalists = search.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)
-    best = laboratory.refine(finalists[0], laboratory.budget.runs(_CHOICE * share))
+    best = fast.refine(finalists[0], fast.budget.runs(_CHOICE * search.share))
+    if fast is not laboratory:
+        best = laboratory.confirm(best, laboratory.budget.runs(_CHOICE * share))
     progress("testing the event on fresh runs")
-    tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
+    tested = laboratory.test(best, end, delta)
     return AuditFinding(trial=best, bound=tested, tried=len(search.seen))
 
 
@@ -401,7 +503,8 @@ class _Search:
         runs = budget.runs(part * self.share)
         situations = _spread(situations, max(least, runs // (2 * LEAST)))
         values = sum(len(s.values()) for s in situations)
-        size = min(_MOST_RUNS, max(LEAST, runs // max(1, values)))
+        most = _MOST_RUNS if self.laboratory.law is None else _MOST_BY_RATIO
+        size = min(most, max(LEAST, runs // max(1, values)))
         for situation in situations:
             if out and budget.elapsed > until:
                 break

@@ -162,10 +162,10 @@ def _learners(audit: AuditReport) -> tuple[str, ...]:
 
 def _account(audit: AuditReport) -> str:
     tests = "1 event was tested" if audit.tests == 1 else f"{audit.tests} events were tested"
-    each = 1 - (1 - audit.confidence) / max(1, audit.tests)
+    sure = f"with {100 * audit.confidence:g} % confidence" + (" together" if audit.tests > 1 else "")
     return (
         f"{audit.tried:,} adversaries were tried with few runs each to find the worst; then {tests} on fresh runs, "
-        f"each with {100 * each:g} % confidence. {audit.calls:,} runs in all, which are taken to be independent."
+        f"{sure}. {audit.calls:,} runs in all, which are taken to be independent."
     )
 
 

@@ -99,8 +99,17 @@ class NoisyQuery:
         )
         return report.exact, report.exact if report.between is None else report.between[1]
 
+    @property
+    def added(self) -> Floats:
+        """What a record of each state adds to each number of the answer."""
+        return self._columns * self._share
+
+    @property
+    def _share(self) -> float:
+        return 1 / self.records if self.query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1.0
+
     def _answers(self, records: Records) -> Outputs:
-        share = 1 / self.records if self.query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1.0
+        share = self._share
         if self.model.real_valued:
             assert self.query.clip is not None  # checked where the query meets the model
             return np.asarray(np.clip(records, *self.query.clip).sum(axis=1, keepdims=True) * share)
