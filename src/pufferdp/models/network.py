@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,6 +31,10 @@ from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_law, number_
 from pufferdp.models.files.bif import read_bif
 from pufferdp.models.files.json import File, beside
 from pufferdp.models.inference import MOST_PARENTS, Factor, JunctionTree, connected, neighbours
+
+_MOST_NAMED: Final = 20
+_LONGEST_NAMED: Final = 60
+"""Nodes of a circle that a sentence names, and letters of such a name: a stranger may have thousands of either."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,9 +115,10 @@ class BayesianNetwork(RecordModel):
         for node in nodes:
             for parent in node.parents:
                 if parent not in domains:
-                    known = ", ".join(list(domains)[:10]) + (", …" if len(domains) > 10 else "")
+                    known = ", ".join(map(_cut, list(domains)[:10])) + (", …" if len(domains) > 10 else "")
                     raise ModelError(
-                        f"node {node.name!r} has the parent {parent!r}, which is not a node; the nodes are {known}",
+                        f"node {quoted_value(node.name)} has the parent {quoted_value(parent)}, which is not a node; "
+                        f"the nodes are {known}",
                         value=parent,
                     )
         checked = tuple(replace(node, table=_laws(node, domains)) for node in nodes)
@@ -172,11 +177,15 @@ class BayesianNetwork(RecordModel):
 
     def _refuse_cycle(self, left: list[int]) -> None:
         # Every node that is left has a parent that is left, so walking up must come back.
-        path = [left[0]]
-        while path[-1] not in path[:-1]:
-            path.append(next(u for u in self.parents[path[-1]] if u in left))
-        cycle = path[path.index(path[-1]) :][::-1]
-        circle = " -> ".join(self.records[v] for v in cycle)
+        waiting, places, at = set(left), dict[int, int](), left[0]
+        while at not in places:
+            places[at] = len(places)
+            at = next(u for u in self.parents[at] if u in waiting)
+        cycle = [at, *list(places)[places[at] :][::-1]]
+        names = [_cut(self.records[v]) for v in cycle]
+        if len(names) > _MOST_NAMED:
+            names[_MOST_NAMED // 2 : -_MOST_NAMED // 2] = [f"… ({len(names) - _MOST_NAMED} more) …"]
+        circle = " -> ".join(names)
         raise ModelError(f"the parents go round in a circle: {circle}; take one of these links out", value=circle)
 
     @cached_property
@@ -219,7 +228,7 @@ class BayesianNetwork(RecordModel):
     def to_dict(self) -> dict[str, Any]:
         """Every node with its table."""
         nodes = [
-            {"name": n.name, "states": list(n.states), "parents": list(n.parents), "table": n.table.tolist()}
+            {"name": n.name, "states": list(n.states), "parents": list(n.parents), "table": _nested(n.table)}
             for n in self.nodes
         ]
         out: dict[str, Any] = {"type": self.file_type, "nodes": nodes}
@@ -272,6 +281,19 @@ def _names(value: object, node: str) -> tuple[str, ...]:
     if node in parents:
         raise ModelError(f"node {node!r} is its own parent; leave it out of its parents", value=parents)
     return parents
+
+
+def _cut(name: str) -> str:
+    """A name in a sentence."""
+    return name if len(name) <= _LONGEST_NAMED else f"{name[:_LONGEST_NAMED]}…"
+
+
+def _nested(table: Law) -> list[Any]:
+    """What ``tolist`` gives, in steps: it is seconds for a table of a million rows, and nothing ends it in between."""
+    entries: list[Any] = table.ravel().tolist()
+    for size in table.shape[:0:-1]:
+        entries = [entries[at : at + size] for at in range(0, len(entries), size)]
+    return entries
 
 
 def _labels(nodes: Sequence[Node]) -> tuple[str, ...]:

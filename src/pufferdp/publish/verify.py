@@ -23,6 +23,9 @@ from pufferdp.publish.tables.table import ReleasedTable, read_released
 SECONDS: Final = 7.0
 """Processor time that a certificate may take: a stranger's may state a problem that takes hours."""
 
+_LONGEST: Final = 2000
+"""Letters of a problem, at most: a stranger's names may be as long as the file, and a sentence quotes them."""
+
 
 @dataclass(frozen=True)
 class Verification(Paged):
@@ -119,6 +122,7 @@ def _verify(
     elif signer is not None:
         problems.append("the certificate is not signed, so nobody can tell whether it comes from that key")
     vouched = {} if problems else kind.vouched(raw, **more)
+    problems = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in problems]
     return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable)
 
 

@@ -188,20 +188,25 @@ class WindowLeakage:
         fall = np.exp(-dp_loss * np.arange(self._span * wide + 1))
         left = self._one_side(moves.T, np.concatenate([moves, self.start[None]]).T, fall, wide)
         right = self._one_side(moves, np.concatenate([moves, np.ones((k, 1))], axis=1), fall, wide)
-        fits = self.fits(wide).reshape((wide + 1) * (k + 1), -1)
+        unfit = ~self.fits(wide).reshape((wide + 1) * (k + 1), -1)
+        sides, tables = (right, left), np.empty((2, *unfit.shape))
         ends = np.arange((wide + 1) * (k + 1))
         known, widest = ends % (k + 1) < k, ends // (k + 1) == wide
         best, most, adversary = 0.0, 0.0, None
         edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}
         for x, y in itertools.permutations(range(k), 2):
             own = dp_loss * float(self.steps[x] - self.steps[y])
-            here = fits & right.possible[x, y][:, None] & left.possible[x, y]
-            if not here.any():
+            ways = [np.where(side.possible[x, y], (side.most[x, y], *side.corners[:, x, y]), -np.inf) for side in sides]
+            above = np.add(ways[0][0][:, None], ways[1][0], out=tables[0])
+            above += abs(own)
+            np.copyto(above, -np.inf, where=unfit)
+            largest = float(above.max())
+            if largest == -np.inf:
                 continue
-            above = np.where(here, right.most[x, y][:, None] + left.most[x, y] + abs(own), -np.inf)
-            most = max(most, float(above.max()))
+            most = max(most, largest)
             for corner, sign in ((0, -1), (1, 1)):
-                reached = np.where(here, right.corners[corner, x, y][:, None] + left.corners[corner, x, y], -np.inf)
+                reached = np.add(ways[0][1 + corner][:, None], ways[1][1 + corner], out=tables[1])
+                np.copyto(reached, -np.inf, where=unfit)
                 place = int(np.argmax(reached))
                 if float(reached.flat[place]) + sign * own > best:
                     best = float(reached.flat[place]) + sign * own
