@@ -100,3 +100,15 @@ def test_a_budget_is_kept():
     loss = curve.inverse(1.0)
     assert curve(loss) <= 1.0
     assert curve.leakage(loss * (1 + 1e-5)).lower > 1.0
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_where_pairs_are_too_many_the_closed_form_bounds_the_rest(monkeypatch, who):
+    chain = inputs.chain(0.9 * np.eye(4) + 0.1 * np.random.default_rng(3).dirichlet(np.ones(4), 4), "any")
+    whole, some = (any_start_series(chain, 80, who == "bdp") for _ in range(2))
+    assert whole is not None and some is not None
+    exact = whole.at(0.3)
+    monkeypatch.setattr("pufferdp.leakage.tight.long.any_start._MOST_WORK", 1)
+    found = some.at(0.3)
+    assert found.lower <= exact.upper * (1 + 1e-9) and found.lower > 0.3
+    assert exact.lower * (1 + 1e-3) < found.upper < 3 * exact.upper

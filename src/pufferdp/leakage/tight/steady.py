@@ -48,6 +48,9 @@ _LONG_PROBES: Final = 16
 """μ of one pass for each pair."""
 _BLOCK: Final = 64
 """Steps that are made at once."""
+_DEEP: Final = 1 << 14
+_DEEP_BLOCK: Final = 512
+"""The same where sides are so long that questions hardly change from one block to the next."""
 _MOST_GAINED: Final = 100.0
 """And so much loss at most, so that powers of kernels stay numbers."""
 _LARGEST_LOG: Final = 600.0
@@ -498,7 +501,8 @@ class LongEnds:
             group = np.minimum(loss * np.arange(lane.n - 1), most)[:, None]
             self.high[..., :-1] = np.where(fine[..., :-1], group, -np.inf)
         self.mu = np.zeros_like(self.low)
-        self.steps = max(1, min(_BLOCK, int(_MOST_GAINED / loss))) if loss > 0 else _BLOCK
+        block = _BLOCK if lane.n < _DEEP else _DEEP_BLOCK
+        self.steps = max(1, min(block, int(_MOST_GAINED / loss))) if loss > 0 else block
         self._powers: dict[int, Floats] = {}
 
     def first(self, active: Ints) -> Floats:

@@ -25,7 +25,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.any_start import MOST_STATES, best_odds
 from pufferdp.leakage.tight.inputs import Chain
-from pufferdp.leakage.tight.long.passes import SETTLED, Passes, beyond
+from pufferdp.leakage.tight.long.passes import BLOCK, DEEP, DEEP_BLOCK, SETTLED, Passes, beyond
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END
 from pufferdp.leakage.tight.steady import LongEnds, LongSide
@@ -60,6 +60,10 @@ _LEAST: Final = 1e-200
 """Where a path between two states is rarer than this, products may lose it."""
 _DOUBLINGS: Final = 14
 _NEAR_BEST: Final = 0.97
+_MOST_WORK: Final = 10_000_000
+"""Ends of all pairs up to which each pair is followed."""
+_FEW_PAIRS: Final = 2
+"""Pairs that are followed where there are more: the likeliest one, and the same turned round."""
 
 
 class FirstSide:
@@ -381,8 +385,11 @@ class AnyStart:
     def at(self, loss: float) -> Worst:
         """The worst of all pairs and records."""
         best: Worst | None = None
-        upper, leaks = 0.0, []
-        for pair in self._order:
+        upper, leaks, k = 0.0, [], len(self.kernel)
+        followed = self._order
+        if self.depth * k * (k - 1) * (k + 1) > _MOST_WORK:  # minutes: the closed form bounds the other pairs
+            followed, upper = self._order[:_FEW_PAIRS], loss + 2 * self._side_bound(loss)
+        for pair in followed:
             found = self._of_pair(pair, loss, 0.0 if best is None else best.lower)
             upper = max(upper, found.upper)
             leaks.append((found.lower, pair))
@@ -449,7 +456,9 @@ class AnyStart:
         if self._powers[0] != loss:
             self._powers = loss, {}, {}
         turned = np.ascontiguousarray(self.kernel.T)
-        return Passes(self.kernel, *pair, loss, self._powers[1]), Passes(turned, *pair, loss, self._powers[2])
+        block = BLOCK if self.depth < DEEP else DEEP_BLOCK
+        after, before = self._powers[1:]
+        return Passes(self.kernel, *pair, loss, after, block), Passes(turned, *pair, loss, before, block)
 
     def _side_bound(self, loss: float) -> float:
         """What the closed form says of a side, with one step or many at once."""

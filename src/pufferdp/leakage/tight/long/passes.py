@@ -18,7 +18,10 @@ from pufferdp.basics.arrays import Floats, Mask
 _FIRST: Final = 16
 """Steps that are made at once at first, and where questions change."""
 BLOCK: Final = 256
-"""And at most."""
+"""And at most, where sides are not very long."""
+DEEP_BLOCK: Final = 1024
+DEEP: Final = 1 << 14
+"""Sides of so many records hardly change their questions from one block to the next: larger ones pay."""
 _TRIED: Final = 32
 """μ at which a side without end is tried at a time."""
 _ROUNDS: Final = 60
@@ -35,7 +38,9 @@ class Passes:
     y: int
     loss: float
     powers: dict[bytes, Floats] = field(default_factory=dict, repr=False)
-    """Of the kernel, by the states that are asked for; they depend on the loss."""
+    """Of the kernel, by the states that are asked for; they depend on the loss and on ``block``."""
+    block: int = BLOCK
+    """Steps that are made at once at most."""
 
     @property
     def size(self) -> int:
@@ -45,12 +50,12 @@ class Passes:
     def plain(self, depth: int) -> Floats:
         """Weights of x and y over the record at each distance, where nothing is asked: (2, depth, k)."""
         steps = [self.kernel]
-        for _ in range(min(depth, BLOCK) - 1):
+        for _ in range(min(depth, self.block) - 1):
             steps.append(steps[-1] @ self.kernel)
         powers, out = np.stack(steps), np.empty((2, depth, self.size))
         now = np.zeros((2, self.size))
         now[0, self.x] = now[1, self.y] = 1.0
-        for d in range(0, depth, BLOCK):
+        for d in range(0, depth, self.block):
             part = powers[: depth - d]
             out[:, d : d + len(part)] = (now[:, None, None] @ part)[:, :, 0]
             now = out[:, d + len(part) - 1]
@@ -72,7 +77,7 @@ class Passes:
             largest = np.abs(after[:, -1]).max(axis=1)
             largest[largest == 0] = 1.0
             vectors, size = after[:, -1] / largest[:, None], sizes[:, -1] + np.log(largest)
-            done, steps = done + many, max(_FIRST, steps // 2) if changed else min(BLOCK, 2 * steps)
+            done, steps = done + many, max(_FIRST, steps // 2) if changed else min(self.block, 2 * steps)
 
     def dead(self, logs: Floats, depth: int) -> Mask:
         """At which log μ no entry is positive at a distance: nor is any farther away."""
@@ -104,7 +109,7 @@ class Passes:
         if key not in self.powers:
             step = self.kernel * np.where(asked, 1.0, math.exp(-self.loss))
             out = [self.kernel]
-            for _ in range(BLOCK - 1):
+            for _ in range(self.block - 1):
                 out.append(step @ out[-1])
             self.powers[key] = np.stack(out, axis=1)
         return self.powers[key]
