@@ -88,6 +88,15 @@ def run(report: Report) -> None:
             clock = partial(TightCurve.of_clock, day(slots, states), length=100_000, adversary=who)
             row(f"{slots} slots, {states} states, {who}", lambda clock=clock: clock().inverse(1.0), goal, 1)
 
+    report.title("clocks of an hour each over a day of minutes, inverse at epsilon 1, n = 10^5: processor seconds")
+    for states, goal in sized(((4, 3.0), (47, 30.0)), ((3, None),)):
+        minutes = np.repeat(day(24, states), sized(60, 2), axis=0)
+        for who in WHO:
+            clock = partial(TightCurve.of_clock, minutes, length=100_000, adversary=who)
+            row(
+                f"24 tables over 1,440 steps, {states} states, {who}", lambda clock=clock: clock().inverse(1.0), goal, 1
+            )
+
     report.title("cost must not grow with n: n = 10^6 over n = 10^4")
     for name, table in (("2 states", ACTIVITY), ("4 states", some_chain(4)), ("51 states, uniform", uniform(0.95))):
         for who in WHO:

@@ -22,6 +22,7 @@ from pufferdp.leakage.tight.outlook import (
     scaled,
     scaled_alike,
     slow_questions,
+    some_true,
 )
 
 _ROWS: Final = 4096
@@ -254,7 +255,7 @@ class LongLane:
             if d % self.every == 0:
                 # Behind the last record nothing gains any more: the sum decides.
                 over = at[left] + d >= self.n - 1
-                dead = ~(vectors > 0).any(axis=1) | (over & (vectors.sum(axis=1) <= 0))
+                dead = ~some_true(vectors > 0) | (over & (vectors.sum(axis=1) <= 0))
                 if dead.any():
                     proved[left[dead]] = True
                     left, vectors = left[~dead], vectors[~dead]
@@ -272,7 +273,7 @@ class LongLane:
             here = near[order] == d
             if here.any():
                 ratio = priors.ratio[here]
-                certain = (ratio > 0).all(axis=1)
+                certain = ~some_true(~(ratio > 0))
                 most[order[here]] = np.where(certain, np.log(np.maximum(ratio.max(axis=1), 1.0)), np.inf)
                 priors.keep(~here)
                 order = order[~here]
@@ -285,7 +286,7 @@ class LongLane:
         vectors[index, y[left]] -= np.exp(np.minimum(0.0, logs[left]))
         for d in range(1, int(near.max(initial=0)) + 1):
             vectors = self.step(vectors, at[left], d)
-            dead = ~(vectors > 0).any(axis=1)
+            dead = ~some_true(vectors > 0)
             proved[left[dead]] = True
             keep = ~dead & (near[left] > d)
             left, vectors = left[keep], vectors[keep]
@@ -346,11 +347,11 @@ class LongLane:
                 ratio = priors.ratio
                 alive = ratio > 0
                 asked = np.where(alive, limit[left, None] / np.where(alive, ratio, 1.0), np.inf)
-                fine = ~((on_chords(vectors, mu[left], asked) > 0) & alive).any(axis=1) | ~looked
+                fine = ~some_true((on_chords(vectors, mu[left], asked) > 0) & alive) | ~looked
                 # What died at this μ or a smaller one never rises again: no end beyond says more than those here.
-                dead = ~(vectors > 0).any(axis=2)
+                dead = ~some_true(vectors > 0)
                 least = np.where(dead, mu[left], np.inf).min(axis=1)
-                far = np.where(alive.all(axis=1), ratio.max(axis=1), np.inf)
+                far = np.where(some_true(~alive), np.inf, ratio.max(axis=1))
                 with np.errstate(invalid="ignore"):
                     over = fine & looked & (least * far <= limit[left])
                 if last.any():  # the series ends: what is left is its own end

@@ -384,17 +384,19 @@ class ManyStates:
 
     def _compared(self, loss: float) -> tuple[int, Bracket | None]:
         """Of the rows with the steepest slopes the one that a few passes find to leak most, and what they found."""
-        slopes = self._slopes.sum(axis=0)[self._order]
+        slopes, depth = self._slopes.sum(axis=0)[self._order], min(self.longest, self.first_depth, _DEEP)
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
         at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
         if self._scouted is not None:
             x, y = self._scouted
-            scouted = (self.rows.x == x) & (self.rows.y == y)
-            scouted[at] = True
-            at = np.flatnonzero(scouted)
+            pair = np.flatnonzero((self.rows.x == x) & (self.rows.y == y))  # one row at each phase
+            step = -(-len(pair) // _TRIED_PHASES)
+            some, slopes = pair[::step], self._slopes[:, pair[::step]]
+            found = climb(self.look, self._rows(some, loss), own=loss, likely=slopes * loss, width=_ROUGH, depth=depth)
+            around = int(found.lower.sum(axis=0).argmax()) * step + np.arange(1 - step, step)
+            at = np.union1d(at, pair[around % len(pair)])
         if len(at) == 1:
             return int(at[0]), None
-        depth = min(self.longest, self.first_depth, _DEEP)
         likely = self._slopes[:, at] * loss
         found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth, passes=1)
         leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)

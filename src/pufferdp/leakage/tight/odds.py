@@ -34,6 +34,8 @@ _ROUNDS: Final = 200
 _FEW: Final = 64
 """Records on a side up to which they are passed one by one."""
 SLACK: Final = 1e-12
+_LARGEST_LOG: Final = 1000.0
+"""Losses and log odds up to which quotients are numbers."""
 _PAIRED: Final = 1_000_000
 """Records times entries of a table of pairs up to which every pair of values has a bound of its own."""
 
@@ -368,11 +370,30 @@ def _check_log_odds(values: Floats) -> None:
 
 def _passed(losses: Floats, steps: Floats) -> Floats:
     """What the records before each one add: D_t = τ_t + C(Δ, D_{t−1})."""
+    if float(np.max(steps, initial=0.0)) + float(np.max(losses, initial=0.0)) < _LARGEST_LOG:
+        return _passed_in_quotients(losses, steps)
     out, added = [0.0], 0.0
     for loss, odds in zip(losses.tolist(), steps.tolist(), strict=False):
         added = contracted(odds, loss + added) * (1 + SLACK)
         out.append(added)
     return np.array(out[: len(losses)])
+
+
+def _passed_in_quotients(losses: Floats, steps: Floats) -> Floats:
+    """The same: with v = e^{C/2}, w = e^{D/2} and e = e^{−Δ/2} the contraction is v = (w + e)/(1 + e·w).
+
+    What is followed is v − 1 = (w − 1)(1 − e)/(1 + e + e·(w − 1)) and w − 1: sums of what is not negative, so that
+    small losses keep their digits.
+    """
+    many = min(len(losses), len(steps))
+    gains, grows = np.exp(losses[:many] / 2).tolist(), np.expm1(losses[:many] / 2).tolist()
+    odds, kept = np.exp(-steps[:many] / 2).tolist(), (-np.expm1(-steps[:many] / 2) * (1 + SLACK)).tolist()
+    out, more = [0.0], 0.0
+    for gain, grow, less, share in zip(gains, grows, odds, kept, strict=True):
+        more = more * gain + grow
+        more = more * share / (1.0 + less + less * more)
+        out.append(more)
+    return np.asarray(2 * np.log1p(out[: len(losses)]) * (1 + SLACK))
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,6 +85,11 @@ class Outlook:
         at = (offsets + (distance - 1)) % m
         return np.stack([kernels[at[lane]] for lane, kernels in enumerate(self.kernels)])
 
+    def kernels_ahead(self, offsets: Ints, distance: int, steps: int) -> Floats:
+        """Kernels of the steps behind a distance, (steps, 2, R, k, k)."""
+        at = (offsets + (distance + np.arange(steps))[:, None, None]) % self.kernels.shape[1]
+        return np.asarray(self.kernels[np.arange(self.lanes)[:, None], at])
+
     def steady(self, rows: Rows) -> bool:
         """Whether nothing changes from record to record, for ever."""
         return self.kernels.shape[1] == 1 and rows.losses.shape[1] == 1 and bool((rows.records < 0).all())
@@ -451,6 +456,16 @@ def on_chords(vectors: Floats, mu: Floats, asked: Floats) -> Floats:
     first, second = (flat.take(end * k + column) for end in (under, over))
     share = np.where(high > low, asked - low, 0.0) / np.where(high > low, high - low, 1.0)
     return np.where(at < 0, np.inf, first + share * (second - first))
+
+
+def some_true(table: Mask) -> Mask:
+    """Whether any is true along the last axis: one column after another, which is faster where there are few."""
+    if table.shape[-1] > _FEW:
+        return np.asarray(table.any(axis=-1))
+    out = table[..., 0].copy()
+    for column in range(1, table.shape[-1]):
+        out |= table[..., column]
+    return out
 
 
 def asked_later(mu: Floats, low: Floats, high: Floats) -> Mask:

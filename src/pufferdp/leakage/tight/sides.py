@@ -61,6 +61,8 @@ _DEEP: Final = 512
 """Distance from which on it is worth dropping the μ that nobody asks for any more."""
 _FEW_ENDS: Final = 12
 """Ends at one distance, of all rows, up to which twice as many steps are made."""
+_FEW_ENTRIES: Final = 1 << 12
+"""Rows times entries of a kernel up to which the kernels of some steps are picked at once."""
 _SPARSE: Final = 128
 """Where a chain is followed so far that it hardly changes within so many records, lower ends are looked at once in
 them: first the best distance is found, then the best end."""
@@ -480,11 +482,12 @@ class _Search:
         often = bool((gains > _OFTEN).any())
         scales[:] = sizes
         same, kernels = self.look.kernels.shape[1] == 1, self.look.kernels
-        shape = (len(kernels), 1, -1, k)
+        shape = (len(kernels), 1 if same else len(run), -1, k)
+        # Of few rows all kernels are picked at once.
+        ahead = None if same or len(run) * k**2 > _FEW_ENTRIES else self.look.kernels_ahead(offsets, d, steps)
         for j in range(steps):
             if not same:
-                kernels = self.look.kernels_at(offsets, d + j + 1)
-                shape = (len(kernels), kernels.shape[1], -1, k)
+                kernels = self.look.kernels_at(offsets, d + j + 1) if ahead is None else ahead[j]
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
             np.multiply(seen[j], np.where(seen[j, ..., :1, :] > 0, gains[j], 1.0), out=vectors)
             if often or j + 1 == steps:
