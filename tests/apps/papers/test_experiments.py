@@ -64,6 +64,7 @@ def of(one: Experiment) -> str:
 
 
 SLOW = (
+    "thesis-figure-15",
     "song-table-1",
     "song-table-2",
     "song-table-3",
@@ -185,6 +186,7 @@ def test_what_the_text_of_the_paper_says_of_its_figures() -> None:
     assert row_of("thesis-figure-16", epsilon=5.0, h=5.0)["paper"] < 3
 
 
+@pytest.mark.slow
 def test_the_chain_of_the_simulation_is_exact() -> None:
     """The values of the exact leakage that enumeration gives (tests/leakage/test_windows.py checks the method)."""
     assert row_of("thesis-figure-15", dp_epsilon=1.0, gamma=1.0)["ours"] == pytest.approx(1)
