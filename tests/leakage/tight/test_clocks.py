@@ -11,6 +11,7 @@ from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.many_states import ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds
 from pufferdp.leakage.tight.series import leakage_of_losses
+from pufferdp.leakage.tight.ways import any_slot
 from tests.leakage.tight import cases
 from tests.oracles import algorithms
 from tests.strategies import examples
@@ -197,18 +198,51 @@ def test_the_inverse_for_a_day_of_many_slots_is_closed(slots, states, who):
     assert curve.leakage(loss).lower >= 1 - 1e-5
 
 
-@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
-def test_a_short_series_that_may_begin_anywhere_leaks_no_more_than_is_said(who):
-    # More slots times records than are worked out one by one, and fewer records than the chain needs to forget.
-    stay = np.random.default_rng(2).uniform(0.5, 0.95, size=(27, 2))
-    kernels = np.array([[[a, 1 - a], [1 - b, b]] for a, b in stay])
-    found = TightCurve.of_clock(kernels, length=10, adversary=who).leakage(0.3)
-    begun = [
-        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=10, adversary=who)(0.3)
-        for first, law in enumerate(periodic_laws(kernels))
+def begun_at_each(kernels, loss, n, who):
+    """What series leak that begin with each of the slots, one after the other."""
+    laws = periodic_laws(list(kernels))
+    return [
+        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=n, adversary=who)(loss)
+        for first, law in enumerate(laws)
     ]
-    assert found.lower <= max(begun) <= found.upper
+
+
+DAY = np.array([[[a, 1 - a], [1 - b, b]] for a, b in np.random.default_rng(2).uniform(0.5, 0.95, size=(27, 2))])
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_a_short_series_that_may_begin_anywhere_is_that_of_its_worst_slot(who):
+    curve, begun = TightCurve.of_clock(DAY, length=10, adversary=who), begun_at_each(DAY, 0.3, 10, who)
+    found = curve.leakage(0.3)
+    assert found.upper == pytest.approx(max(begun), rel=1e-8)
+    assert found.lower == pytest.approx(max(begun), rel=1e-8)
     assert max(begun) > 1.3 * begun[0]
+    assert 1 - 1e-8 <= curve(curve.inverse(1.0)) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_clocks_with_zeros_that_may_begin_anywhere_are_those_of_their_worst_slot(who):
+    for seed in range(examples(40)):
+        generator = np.random.default_rng([seed, 21])
+        k, slots, n = int(generator.choice([2, 3, 4])), int(generator.integers(2, 7)), int(generator.integers(2, 12))
+        kernels, loss = np.array(clock(generator, k, slots)), float(generator.choice([0.05, 0.4, 1.5]))
+        found = TightCurve.of_clock(kernels, length=n, adversary=who).leakage(loss)
+        most = max(begun_at_each(kernels, loss, n, who))
+        assert found.upper == pytest.approx(most, rel=1e-7, abs=ROOM), seed
+        assert found.lower == pytest.approx(most, rel=1e-7, abs=ROOM), seed
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_a_series_with_too_many_ends_is_bounded_by_one_without_end(who, monkeypatch):
+    endless = TightCurve.of_clock(DAY, adversary=who)
+    monkeypatch.setattr(any_slot, "_MOST_ENDS", 0)
+    curve = TightCurve.of_clock(DAY, length=24, adversary=who)
+    found, begun = curve.leakage(0.3), begun_at_each(DAY, 0.3, 24, who)
+    assert found.lower <= max(begun) <= found.upper
+    assert found.upper == pytest.approx(endless(0.3), rel=1e-8)
+    # A pair of values that leaks more than the first one tried does not make the search give up.
+    assert curve.inverse(1.0) == pytest.approx(endless.inverse(1.0), rel=1e-6)
 
 
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])

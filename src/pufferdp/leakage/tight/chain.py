@@ -24,6 +24,7 @@ from pufferdp.leakage.tight.attack import Place, TightLeakage
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.apart import tells_apart
 from pufferdp.leakage.tight.many_states import ManyStates
+from pufferdp.leakage.tight.ways.any_slot import AnySlotCurve, any_slot
 from pufferdp.leakage.tight.ways.many import EXPLICIT, ManyStateCurve
 from pufferdp.leakage.tight.ways.plain import AloneCurve, GroupedCurve
 from pufferdp.leakage.tight.ways.two import TwoStateCurve
@@ -40,6 +41,10 @@ _KEPT: Final = 32
 
 class _Curve(Protocol):
     """One chain, one length, one adversary."""
+
+    @property
+    def place(self) -> Place:
+        """Which."""
 
     @property
     def share(self) -> float:
@@ -110,8 +115,8 @@ class TightCurve:
     ) -> TightCurve:
         """Kernels that follow each other again and again, in the law that they keep, wherever the series begins.
 
-        Short series are worked out for each first slot. Longer ones take what a series without end leaks, which is as
-        much up to rounding where the chain forgets within the series, and more than that never leaks.
+        Short series are worked out for each first slot. Others take what a series without end leaks: as much up to
+        rounding where the chain forgets within the series, and more where it does not.
         """
         chain = inputs.chain(inputs.one_round(inputs.kernels_of(transitions)), "stationary")
         if not inputs.told_apart(chain):
@@ -122,12 +127,11 @@ class TightCurve:
         curve = cls.__new__(cls)
         curve.adversary, curve._last, curve._parts = inputs.adversary(adversary), {}, []
         for n in _lengths(length):
-            if n is None or chain.period == 1:
-                parts = [_curve(chain, curve.adversary, n)]
-            elif n * chain.period <= _PHASES:
-                parts = [_curve(inputs.turned(chain, phase), curve.adversary, n) for phase in range(chain.period)]
-            else:
-                parts = [_anywhere(_curve(chain, curve.adversary, n))]
+            parts = [_curve(chain, curve.adversary, n)]
+            if n is not None and chain.period > 1:
+                parts = _anywhere(parts[0], n) or [
+                    _curve(inputs.turned(chain, phase), curve.adversary, n) for phase in range(chain.period)
+                ]
             curve._parts += [(0, n, part) for part in parts]
         return curve
 
@@ -173,8 +177,9 @@ class TightCurve:
         """
         allowed = inputs.target(epsilon)
         many = [part for _, _, part in self._parts if isinstance(part, ManyStateCurve)]
-        for part in many:  # what was asked before changes nothing
-            part.forget()
+        for _, _, part in self._parts:  # what was asked before changes nothing
+            if isinstance(part, ManyStateCurve | AnySlotCurve):
+                part.forget()
         open_brackets = [part.search for part in many if part.search]
         candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
         loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
@@ -239,12 +244,20 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     return ManyStateCurve(place)
 
 
-def _anywhere(curve: _Curve) -> _Curve:
-    """The same series, wherever it begins: bounded by one without end."""
+def _anywhere(curve: _Curve, length: int) -> list[_Curve]:
+    """The same series, wherever it begins; nothing where each slot is better worked out by itself."""
+    place = curve.place
     if isinstance(curve, ManyStateCurve):
-        place = curve.place
+        short = any_slot(place, length)
+        if short is not None:
+            return [short]
+        # Bounded by a series without end.
         curve.short, curve.anywhere, curve.endless = False, True, ManyStates(place.chain, place.known, None)
-    return curve
+    elif length * place.chain.period <= _PHASES:
+        return []
+    elif isinstance(curve, AloneCurve):  # some record has two values, if any has
+        return [AloneCurve(replace(place, length=None))]
+    return [curve]
 
 
 def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: float) -> float:
@@ -257,8 +270,8 @@ def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: 
         loss = power_root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
         if loss <= 0:
             return 0.0
-        worst = worst_at(loss)
-        if worst.lower <= epsilon * (1 + _OTHER) and not curve.misled(loss):
+        worst, most = worst_at(loss), epsilon * (1 + _OTHER)
+        if worst.lower <= most and not curve.misled(loss) and (worst.upper <= most or curve.quick(loss) <= most):
             break
-        # Another pair of values leaks more: begin again, from there.
+        # Another pair of values leaks more, of this series or of the one that bounds it: begin again, from there.
     return loss if math.isfinite(worst.upper) else 0.0
