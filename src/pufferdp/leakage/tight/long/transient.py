@@ -18,7 +18,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.attack import LISTED, SideAttack
+from pufferdp.leakage.tight.attack import LISTED, NOTHING, SideAttack
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.outlook import OPEN_END
 from pufferdp.leakage.tight.steady import LongEnds, LongSide, WholeSeries
@@ -363,6 +363,8 @@ class TransientSeries(WholeSeries):
         by_pair = least.max(axis=1)
         self._near = np.flatnonzero(by_pair >= _NEAR_BEST * by_pair.max())
         worst, at = (int(i) for i in np.unravel_index(int(least.argmax()), least.shape))
+        if least[worst, at] == -np.inf:  # no record has two values
+            return TransientAttack(0.0, 0.0, (0, 0), (NOTHING, NOTHING), 1)
         lower, upper, more = float(least[worst, at]), float(most.max()), self.length - self.n
         ends = [
             one.behind(worst, records, late)
