@@ -115,7 +115,17 @@ def layout(kind: str, gap: int | None, **more: Any) -> Layout:
     )
 
 
-@pytest.mark.parametrize(("seed", "kind"), list(enumerate(ORDERS)))
+@pytest.mark.parametrize(
+    ("engine", "seed", "kind"),
+    [
+        pytest.param(name, seed, kind, marks=pytest.mark.servers)
+        for seed, kind in enumerate(ORDERS)
+        for name in ("spark", "postgres")
+        # Spark takes ten seconds for each. It reads the others in test_a_stretch.
+        if name == "postgres" or kind in ("integer", "old")
+    ],
+    indirect=["engine"],
+)
 def test_named_states(engine: Engine, seed: int, kind: str) -> None:
     gap = [None, 1, 3, 6][seed % 4]
     rows = random_rows(seed, list(LABELS))
