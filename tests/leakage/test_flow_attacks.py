@@ -50,7 +50,7 @@ def test_the_grid_agrees_with_two_normal_laws():
         assert total_variation(first, second, sigma) == pytest.approx(exact, abs=GRID)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 10))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 @pytest.mark.parametrize("tau", [0.05, 0.3])
 def test_orbit_neighbours_cannot_be_told_apart(seed, tau):
     generator = np.random.default_rng([seed, 2])

@@ -85,7 +85,7 @@ def test_what_is_written_is_read(tmp_path_factory, network, seed):
         ("asia", 8, 8, 18),
         ("child", 20, 25, 230),
         ("insurance", 27, 52, 1008),
-        ("pigs", 441, 592, 5618),
+        pytest.param("pigs", 441, 592, 5618, marks=pytest.mark.slow),
         ("sachs", 11, 17, 178),
     ],
 )

@@ -68,8 +68,11 @@ CERTIFICATES = [
     "measurement-charged",
     "measurement-zcdp",
 ]
-SLOW = ("answer-clock-holes", "answer-hidden", "answer-unit", "flip-three-states")
-"""Each change is verified anew, and of these that takes a while."""
+SLOW = (
+    "answer-clock-holes", "answer-hidden", "answer-unit", "flip-three-states", "charged-answer",
+    "charged-answer-fitted", "charged-flow",
+)  # fmt: skip
+"""Each change is verified anew, and of these that takes a while. What is charged has a twin without a charge."""
 
 
 FORMED = (

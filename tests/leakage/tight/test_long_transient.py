@@ -83,7 +83,7 @@ def test_long_series_are_closed_and_leak_all_but_a_constant(P, who):
     assert 10**6 * 0.3 - long.lower == pytest.approx(missing, abs=1e-4)
 
 
-@pytest.mark.parametrize("loss", [1e-5, 0.3, 3.0])
+@pytest.mark.parametrize("loss", [1e-5, 0.3, pytest.param(3.0, marks=pytest.mark.slow)])
 def test_two_states_are_what_their_closed_form_says(loss):
     """Up to 512 records two states have code of their own; from there on each record adds its loss."""
     for start in ([1.0, 0.0], [0.5, 0.5]):
@@ -105,6 +105,7 @@ def test_who_was_absorbed_says_so_from_the_first_record_on():
     assert found.before.questions[0] == (1,)
 
 
+@pytest.mark.slow
 def test_the_inverse_is_flat_in_the_number_of_records():
     for n in (600, 10**6):
         curve = TightCurve(ABSORBED, start=[1.0, 0.0, 0.0], length=n)
@@ -127,6 +128,7 @@ def visited_once(generator: np.random.Generator, k: int) -> np.ndarray:
     return np.asarray(P / P.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 def test_states_that_are_visited_once_with_any_start():
     for seed in range(examples(15)):
         generator = np.random.default_rng([seed, 3])
@@ -142,6 +144,7 @@ def test_states_that_are_visited_once_with_any_start():
         assert found.lower * (1 - 1e-9) <= long.upper <= long.lower * (1 + CLOSED), seed
 
 
+@pytest.mark.slow
 def test_states_that_are_visited_once_with_a_given_start():
     """A series without end leaks no less than a long one, and as much; what is too short says no less."""
     for seed in range(examples(6)):

@@ -26,7 +26,7 @@ QUESTIONS = [["histogram"], ["histogram", "count:b"], ["mean"], ["frequency", "s
 ROUNDING = 1e-9
 
 
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish", "dp"])
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish", pytest.param("dp", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("queries", QUESTIONS)
 def test_a_table_leaks_its_epsilon_and_no_more(adversary: str, queries: list[str]) -> None:
     for group in ([0, 1, 2], [0, 0, 1], [0, 1, 0]):
