@@ -80,6 +80,41 @@ def test_what_a_kill_leaves_is_removed_at_the_next_start_and_nothing_else(
     assert {path.name for path in tmp_path.iterdir()} == {other.name, link.name}
 
 
+def test_the_lock_is_removed_last_and_empty_folders_that_are_left_are_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "pufferdp-0a1b2c3d"
+    (folder / "parts").mkdir(mode=0o700, parents=True)
+    folder.chmod(0o700)
+    for name in (".in-use", "a", "z", "parts/rows"):
+        (folder / name).write_text("secret")
+    removed = list[str]()
+
+    def killed(path: Path, **_: object) -> None:
+        removed.append(Path(path).name)
+        if Path(path) == folder:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            scratch.sweep()
+    assert removed == ["parts", folder.name]
+    assert sorted(path.name for path in folder.iterdir()) == [".in-use", "parts"]  # the rest is gone, the lock is not
+    scratch.sweep()
+    assert not folder.exists()
+
+    young, old, own, full = (tmp_path / f"pufferdp-{name}" for name in ("00000001", "00000002", "results", "00000003"))
+    for path in (young, old, own, full):
+        path.mkdir(mode=0o700)
+    (full / "mine").write_text("kept")
+    for path in (old, own, full):
+        os.utime(path, (0, 0))
+    scratch.sweep()
+    assert set(tmp_path.iterdir()) == {young, own, full}
+
+
 def check_private_name(folder: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 

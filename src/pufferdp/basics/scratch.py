@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
+import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +24,10 @@ if sys.platform != "win32":
 
 _PREFIX: Final = "pufferdp-"
 _LOCK: Final = ".in-use"
+_NAME: Final = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
+"""What Python's ``tempfile`` calls such folders."""
+_UNUSED: Final = 600
+"""Seconds after which an empty folder without a lock is one that a kill has left."""
 _folders: Final[dict[tuple[int, str], tuple[Path, int]]] = {}
 """By process and temporary folder: ours, and the open lock. A process that was forked has its own."""
 
@@ -61,12 +68,28 @@ def sweep() -> None:
 
 
 def _sweep_folder(folder: Path) -> None:
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)  # none there: it is somebody else's
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:  # somebody else's, or ours after the lock was removed and before the folder was
+        status = folder.lstat()
+        ours = _NAME.fullmatch(folder.name) and stat.S_IMODE(status.st_mode) == 0o700
+        if ours and time.time() - status.st_mtime > _UNUSED:
+            folder.rmdir()  # refused where anything is in it
+        return
     try:
         if _locked(handle):
-            shutil.rmtree(folder, ignore_errors=True)
+            _delete(folder)
     finally:
         os.close(handle)
+
+
+def _delete(folder: Path) -> None:
+    """Remove a folder, the lock last: whatever a kill leaves of it is found by the next process."""
+    for entry in list(folder.iterdir()):
+        if entry.name != _LOCK:
+            with suppress(OSError):
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _new() -> tuple[Path, int]:
@@ -94,4 +117,5 @@ def remove() -> None:
     """Remove what this process has made, where it ends without coming to its last line: by a signal."""
     for (process, _), (folder, _handle) in _folders.items():
         if process == os.getpid():
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                _delete(folder)
