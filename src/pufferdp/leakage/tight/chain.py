@@ -150,7 +150,8 @@ class TightCurve:
         number = inputs.loss(loss)
         found = [replace(self._worst(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)]
         worst = max(found, key=lambda one: one.lower)
-        return replace(worst, upper=max(one.upper for one in found))
+        upper = max(one.upper for one in found)
+        return replace(worst, lower=min(worst.lower, upper), upper=upper)  # rounding may put group privacy below
 
     def _worst(self, part: int, loss: float) -> TightLeakage:
         """Of one part; kept, because whoever inverts a curve reads it again at the loss that was found."""
