@@ -41,7 +41,7 @@ _TRIED_PHASES: Final = 64
 """Where there are several phases, whose pairs leak much alike."""
 _FAR: Final = 8
 """Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
-_WORK: Final = 1 << 18
+_WORK: Final = 1 << 19
 """Rows times distance that are worked out one by one at most."""
 _MANY: Final = 16
 """Rows from which on quick proofs are worth trying."""
@@ -57,13 +57,19 @@ _ALIGNED: Final = 4
 """Blocks of steps are looked at from each quarter of a block on."""
 _FORGOTTEN: Final = 1e-6
 """Where the log odds of a block are no larger, longer blocks bound nothing better."""
+_AROUND: Final = 0.002
+"""How far around a loss pairs are proved to leak less than the worst one, as a share."""
 _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
 _DEEPEST: Final = 1 << 16
+_DEEPEST_OF_ONE: Final = 1 << 21
+"""Records on a side that are looked at, of several kernels and of one."""
 _NEAREST: Final = 32
 _FARTHEST: Final = 1 << 13
 """Between these many records a chain of several kernels is taken to have forgotten most."""
+_FARTHEST_OF_ONE: Final = 1 << 17
+"""And so many of one kernel at most: it is followed in long jumps."""
 _AT_ONCE: Final = 1 << 14
 """Rows compared at a time."""
 _ALIKE: Final = 8 * 2.0**-52
@@ -135,9 +141,12 @@ class ManyStates:
             side=None if length is None else max(0, (length - 1) // 2),
             tends_to=None if tends_to is None else tends_to[lanes],
         )
-        self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
+        deepest = _DEEPEST if m > 1 else _DEEPEST_OF_ONE
+        self.longest = deepest if length is None else max(1, min(deepest, (length - 1) // 2))
         self._before, self._farther = 0.0, (0.0, 1.0)
         self._chosen: dict[float, tuple[int, Bracket | None]] = {}
+        self._proofs: dict[int, tuple[float, float]] = {}
+        """Rows, losses, and what they leak at most."""
         self.bounded = m * k * (k - 1) * k**2 * self.first_depth > _MOST_WORK if m > 1 else False
         """Whether there are so many pairs and phases that all are bounded by the closed form, and some looked at."""
         if self.bounded:
@@ -204,7 +213,12 @@ class ManyStates:
         """Some times the distance at which the chain has forgotten most."""
         if self.chain.period > 1:
             return self._forgotten_after()
-        return min(1 << max(5, math.ceil(math.log2(2 * self.forgets))), 1 << 13)
+        return min(1 << max(5, math.ceil(math.log2(2 * self.forgets))), _FARTHEST_OF_ONE)
+
+    @property
+    def _near_depth(self) -> int:
+        """The same, where every record is looked at."""
+        return min(self.first_depth, _FARTHEST)
 
     @cached_property
     def forgets(self) -> float:
@@ -244,7 +258,7 @@ class ManyStates:
             return np.zeros(len(at), dtype=bool)
         slopes = self._slopes[:, at]
         levels = (goal - loss) * slopes / slopes.sum(axis=0) / (1 + self.look.alike)
-        return harmless(self.look, self._rows(at, loss), levels * (1 - 1e-12), _FAR * self.first_depth)
+        return harmless(self.look, self._rows(at, loss), levels * (1 - 1e-12), _FAR * self._near_depth)
 
     @cached_property
     def _order(self) -> Ints:
@@ -444,7 +458,7 @@ class ManyStates:
             rest = self._not_harmless(np.flatnonzero(again), loss, goal)
             last = np.array(self.top)
         top = np.array(self.top)
-        if len(rest) * self.first_depth > _WORK:
+        if len(rest) * self._near_depth > _WORK:
             return self._bounded(loss)
         parts = [(top, solved)]
         if len(rest):
@@ -452,7 +466,11 @@ class ManyStates:
             if self.width == FINE or len(rest) > _MANY:
                 parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
             else:
-                parts += [(row, self._solved(row, loss, goal, first)) for row in rest[:, None]]
+                parts += [
+                    (row, self._solved(row, loss, goal, first))
+                    for row in rest[:, None]
+                    if not self._leaks_less(row, loss, goal, first)
+                ]
             found = [(leaks, int(row)) for some, part in parts[1:] for leaks, row in zip(part.lower, some, strict=True)]
             worse = sorted((one for one in found if one[0] > parts[0][1].lower.max()), reverse=True)
             self.top += [row for _, row in worse[:4]]
@@ -462,6 +480,20 @@ class ManyStates:
         upper = max(goal if len(rest) < len(self.rows) - 1 else 0.0, *(float(part.upper.max()) for _, part in parts))
         row = int(best.lower.argmax())
         return self._found(best, row, int(rows[row]), upper)
+
+    def _leaks_less(self, row: Ints, loss: float, goal: float, first: int) -> bool:
+        """Whether a pair is proved to leak less than the goal at all losses nearby: a larger loss leaks no less.
+
+        Such proofs are kept for the next loss of a search. They change how long it takes, not what is found.
+        """
+        if self.any_start:
+            return False
+        most, upper = self._proofs.get(int(row[0]), (0.0, math.inf))
+        if not (loss <= most and upper <= goal):
+            most = loss * (1 + _AROUND)
+            upper = float(self._solved(row, most, goal * (1 - _AROUND), first).upper.max())
+            self._proofs[int(row[0])] = most, upper
+        return upper <= goal
 
     def _first_solved(self, loss: float, need: float) -> _Totals:
         """Brackets of the rows to begin with: all others are compared with them."""

@@ -5,6 +5,8 @@ A target has two sides, called lanes: 0 before it, 1 after it. Rows are targets 
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -18,6 +20,8 @@ MOST_LOSS: Final = 200.0
 _SETTLED: Final = 1e-15
 _AT_ONCE: Final = 64
 """Steps that are made at once where nothing changes any more."""
+_DEEP: Final = 1024
+"""The same so far from the target."""
 _FEW: Final = 16
 """Rows up to which that is worth its memory."""
 OPEN_END: Final = -1
@@ -29,8 +33,13 @@ _LEAST_POSITIVE: Final = 1e-200
 _BENDS: Final = 1.001
 """Room for rounding where second differences bound a sequence."""
 _MOST_GAINED: Final = 1e3
-_KEPT: Final = 256
-"""Questions whose powers are kept."""
+_KEPT: Final = 1024
+"""Powers that are kept."""
+_FEWEST_STEPS: Final = 32
+_MOST_STEPS: Final = 1 << 12
+"""Steps that are made at once."""
+_CHANGES: Final = 0.2
+"""What a chain may leave its state, and gain, within them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +64,7 @@ class Outlook:
     tends_to: Floats | None = None
     """(lanes, k) what the end of a very long series says, where that is not 1: the law that the chain tends to."""
     _memory: dict[bytes, tuple[Floats, Floats, Floats]] = field(default_factory=dict, repr=False)
-    _jumps: dict[tuple[int, float, int], Jumps] = field(default_factory=dict, repr=False)
+    _jumps: dict[tuple[int, float], Jumps] = field(default_factory=dict, repr=False)
 
     @property
     def plain(self) -> bool:
@@ -98,13 +107,13 @@ class Outlook:
         """How often a cycle of questions can be repeated beyond a depth."""
         return 1 << 30 if self.side is None else max(0, (self.side - depth) // cycle)
 
-    def jumps(self, lane: int, gain: float, steps: int) -> Jumps:
+    def jumps(self, lane: int, gain: float) -> Jumps:
         """Many steps of the one kernel of a lane at once; those of the last gain are kept."""
-        key = lane, gain, steps
+        key = lane, gain
         if key not in self._jumps:
             for old in [old for old in self._jumps if old[0] == lane]:
                 del self._jumps[old]
-            self._jumps[key] = Jumps(self.kernels[lane, 0], gain, steps)
+            self._jumps[key] = Jumps(self.kernels[lane, 0], gain)
         return self._jumps[key]
 
     def slowest(self, rows: Rows, depth: int) -> Floats | None:
@@ -132,6 +141,14 @@ class Outlook:
         for _ in range(_AT_ONCE - 1):
             out.append(out[-1] @ self.kernels[:, 0])
         return np.stack(out, axis=1)
+
+    @cached_property
+    def _many_powers(self) -> Floats:
+        """The same where sides are long."""
+        out = self._powers
+        while out.shape[1] < _DEEP:
+            out = np.concatenate([out, out @ out[:, -1:]], axis=1)
+        return out
 
     def let_go(self) -> None:
         """Keep nothing that can be worked out again."""
@@ -172,8 +189,9 @@ class Outlook:
         while d + 1 < depth:
             d += 1
             if n * self.known in some_rows and one_kernel and (law.all() or (d == 0 and positive)):
-                steps = min(_AT_ONCE, depth - d)  # many steps at a time, where nothing can be lost
-                laws = law[:, :, :, None, None] @ self._powers[:, None, None, :steps]
+                powers = self._powers if d < _DEEP else self._many_powers
+                steps = min(powers.shape[1], depth - d)  # many steps at a time, where nothing can be lost
+                laws = law[:, :, :, None, None] @ powers[:, None, None, :steps]
                 laws = laws[..., 0, :]  # (lanes, R, 2, steps, k)
                 if laws.all():
                     said = (laws @ self.end[:, None, None, :, None])[..., 0]
@@ -317,57 +335,126 @@ class Jumps:
     of all steps, and one product with a power of M is what the steps would have given.
     """
 
-    def __init__(self, kernel: Floats, gain: float, steps: int) -> None:
-        self.kernel, self.gain, self.steps = kernel, gain, steps
+    def __init__(self, kernel: Floats, gain: float) -> None:
+        self.kernel, self.gain = kernel, gain
         self._law = kept_law(kernel)
-        self._found: dict[bytes, tuple[Floats, Floats]] = {}
+        self._found: dict[tuple[bytes, int], Floats] = {}
 
-    @property
-    def works(self) -> bool:
-        """Whether there is such a law, and gains that no product loses itself in."""
-        return self._law is not None and self.gain**self.steps <= _MOST_GAINED
+    @cached_property
+    def longest(self) -> int:
+        """Steps up to which the kernel changes little, a power of two; 0: there is no such law."""
+        if self._law is None or self.gain**_FEWEST_STEPS > _MOST_GAINED:
+            return 0
+        leaves = float((1 - np.diagonal(self.kernel)).max()) + (self.gain - 1)
+        steps = _FEWEST_STEPS
+        while steps < _MOST_STEPS and 2 * steps * leaves <= _CHANGES:
+            steps *= 2
+        return steps
 
-    def made(self, vectors: Floats) -> tuple[Floats, Floats, Mask]:
-        """Vectors (G, 2, k) as they are before the gain of the last step, what signed ones are at most, and if proved.
+    def walk(self, vectors: Floats, steps: int) -> tuple[Floats, Floats]:
+        """Vectors (G, 2, k) as they are before the gain of the last of some steps, and lines above signed ones.
 
-        Rows of which the questions change on the way are not proved: they have to be followed step by step.
+        The lines, (2, G, k), go from the first step to the last; no signed vector between lies above.
         """
+        last, lines, proved = self.made(vectors, steps)
+        if proved.all():
+            return last, lines
+        left = np.flatnonzero(~proved)
+        if steps <= _FEWEST_STEPS:
+            last[left], lines[:, left] = self.step_by_step(vectors[left], steps)
+            return last, lines
+        middle, one = self.walk(vectors[left], steps // 2)
+        last[left], two = self.walk(self.gained(middle), steps - steps // 2)
+        lines[:, left] = np.maximum(one.max(axis=0), two.max(axis=0))
+        return last, lines
+
+    def every(self, vectors: Floats, steps: int) -> Floats:
+        """All vectors before each gain, (G, 2, steps, k)."""
+        first = vectors @ self.kernel
+        asked = first[:, 0] > 0
+        out = np.empty((*vectors.shape[:2], steps, vectors.shape[2]))
+        for low, high in _runs(asked):
+            powers = self._powers(asked[low], steps)
+            out[low:high] = (first[low:high] @ powers).reshape(high - low, 2, steps, -1)
+        left = np.flatnonzero(((out[:, 0] > 0) != asked[:, None]).any(axis=(1, 2)))
+        if not len(left):
+            return out
+        if steps <= _FEWEST_STEPS:
+            now = vectors[left]
+            for j in range(steps):
+                now = now @ self.kernel
+                out[left, :, j] = now
+                now = self.gained(now)
+            return out
+        out[left, :, : steps // 2] = one = self.every(vectors[left], steps // 2)
+        out[left, :, steps // 2 :] = self.every(self.gained(one[:, :, -1]), steps - steps // 2)
+        return out
+
+    def gained(self, vectors: Floats) -> Floats:
+        """Vectors after a gain."""
+        return np.asarray(vectors * np.where(vectors[:, :1] > 0, self.gain, 1.0))
+
+    def made(self, vectors: Floats, steps: int) -> tuple[Floats, Floats, Mask]:
+        """As ``walk``, and which are proved: rows of which the questions change on the way are not."""
         assert self._law is not None
         first = vectors @ self.kernel
         asked = first[:, 0] > 0
-        cuts = np.flatnonzero((asked[1:] != asked[:-1]).any(axis=1)) + 1
         last, seconds = np.empty_like(first), np.empty_like(first[:, 0])
-        low = 0
-        for high in (*cuts.tolist(), len(first)):  # μ rise, so that those with the same questions are neighbours
-            power, second = self._powers(asked[low])
-            np.matmul(first[low:high], power, out=last[low:high])
-            np.matmul(first[low:high, 0], second, out=seconds[low:high])
-            low = high
+        for low, high in _runs(asked):
+            np.matmul(first[low:high], self._power(asked[low], steps - 1), out=last[low:high])
+            np.matmul(first[low:high, 0], self._second(asked[low]), out=seconds[low:high])
         bend = (np.abs(seconds) / self._law).max(axis=1, keepdims=True) * self._law
-        bend *= _BENDS * self.gain**self.steps * self.steps**2 / 8
-        most = np.maximum(first[:, 0], last[:, 0]) + bend
-        least = np.minimum(first[:, 0], last[:, 0]) - bend
-        return last, most, np.asarray((np.where(asked, -least, most) <= 0).all(axis=1))
+        bend *= _BENDS * self.gain**steps * steps**2 / 8
+        lines = np.stack([first[:, 0], last[:, 0]])
+        least = lines.min(axis=0) - bend
+        lines += bend
+        return last, lines, np.asarray((np.where(asked, -least, lines.max(axis=0)) <= 0).all(axis=1))
 
-    def step_by_step(self, vectors: Floats) -> tuple[Floats, Floats]:
-        """The same of vectors whose questions change."""
+    def step_by_step(self, vectors: Floats, steps: int) -> tuple[Floats, Floats]:
+        """The same of vectors whose questions change: the last, and the largest of all steps."""
         now = vectors @ self.kernel
         most = now[:, 0]
-        for _ in range(self.steps - 1):
-            now = (now * np.where(now[:, :1] > 0, self.gain, 1.0)) @ self.kernel
+        for _ in range(steps - 1):
+            now = self.gained(now) @ self.kernel
             most = np.maximum(most, now[:, 0])
         return now, most
 
-    def _powers(self, asked: Mask) -> tuple[Floats, Floats]:
-        """M to the number of steps but one, and (M − 1)²."""
-        key = asked.tobytes()
+    def _step(self, asked: Mask) -> Floats:
+        return np.asarray(self.kernel * np.where(asked, self.gain, 1.0)[:, None])
+
+    def _power(self, asked: Mask, steps: int) -> Floats:
+        """M to the number of steps."""
+        return self._kept((asked.tobytes(), steps), lambda: np.linalg.matrix_power(self._step(asked), steps))
+
+    def _second(self, asked: Mask) -> Floats:
+        """(M − 1)²."""
+        less = self._step(asked) - np.eye(len(self.kernel))
+        return self._kept((asked.tobytes(), -1), lambda: less @ less)
+
+    def _powers(self, asked: Mask, steps: int) -> Floats:
+        """M to the numbers of steps below one, side by side: (k, steps k)."""
+
+        def made() -> Floats:
+            k = len(self.kernel)
+            out = np.eye(k)[None]
+            while len(out) < steps:
+                out = np.concatenate([out, out @ self._power(asked, len(out))])
+            return np.ascontiguousarray(out[:steps].transpose(1, 0, 2)).reshape(k, -1)
+
+        return self._kept((asked.tobytes(), -1 - steps), made)
+
+    def _kept(self, key: tuple[bytes, int], made: Callable[[], Floats]) -> Floats:
         if key not in self._found:
             while len(self._found) >= _KEPT:
                 del self._found[next(iter(self._found))]
-            step = self.kernel * np.where(asked, self.gain, 1.0)[:, None]
-            less = step - np.eye(len(step))
-            self._found[key] = np.linalg.matrix_power(step, self.steps - 1), less @ less
+            self._found[key] = made()
         return self._found[key]
+
+
+def _runs(asked: Mask) -> Iterator[tuple[int, int]]:
+    """Rows with the same questions: μ rise, so that they are neighbours."""
+    cuts = np.flatnonzero((asked[1:] != asked[:-1]).any(axis=1)) + 1
+    return itertools.pairwise((0, *cuts.tolist(), len(asked)))
 
 
 def kept_law(kernel: Floats) -> Floats | None:

@@ -67,7 +67,13 @@ _SPARSE: Final = 128
 """Where a chain is followed so far that it hardly changes within so many records, lower ends are looked at once in
 them: first the best distance is found, then the best end."""
 _NEAR: Final = 64
-"""Distance up to which every step is made by itself: questions change there."""
+"""Distance up to which every step is looked at by itself: questions change there."""
+_NARROWS: Final = 4
+"""Blocks of steps are no longer than the distance to the target over this."""
+_CELLS: Final = 128
+"""Parts of a block whose ends are bounded together."""
+_WALKED: Final = 512
+"""Steps at once where each is looked at."""
 _ROUGHLY: Final = 1
 """So many passes look at ends far away in blocks, before each that is left is looked at by itself."""
 _OFTEN: Final = 1e4
@@ -378,16 +384,16 @@ class _Search:
         if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
         lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
-        block = _BLOCK if self.jumps is not None or self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
+        block = _BLOCK if self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
         follows = len(rows) <= _FEW_ROWS and self.lasting is None and self.look.steady(rows)
         while d < depth and len(run):
-            steps = min(block, depth - d)
-            if self.jumps is not None and steps == _BLOCK and self._far(d, level, roughly):
+            steps, far = (min(block, depth - d), False) if self.jumps is None else self._ahead(d, depth, level, roughly)
+            if far:
                 scales = sizes[None].copy()
-                seen, most = self._jump(vectors, sizes)
-                if d < _SAMPLE or d % _SPARSE == 0 or d + steps == depth:
+                seen, lines = self._jump(vectors, sizes, steps)
+                if d < _SAMPLE or steps >= _SPARSE or d % _SPARSE == 0 or d + steps == depth:
                     self._look(seen, scales, run, d + steps - 1, logs)
-                self._bound_block(most, scales[0], d, logs)
+                self._bound_block(lines, scales[0], slice(d, d + steps), logs)
             else:
                 seen, scales = self._walk(vectors, sizes, run, d, steps)
                 self._look(seen, scales, run, d, logs[:, run])
@@ -424,59 +430,85 @@ class _Search:
         """For one row and one kernel: many steps at once; None where that cannot be done."""
         if not self.look.steady(self.rows) or self.lasting is not None or self.look.last_loss is not None:
             return None
-        found = [self.look.jumps(lane, float(self.gains[lane, 0, 0]), _BLOCK) for lane in range(self.look.lanes)]
-        return found if all(jumps.works for jumps in found) else None
+        found = [self.look.jumps(lane, float(self.gains[lane, 0, 0])) for lane in range(self.look.lanes)]
+        return found if all(jumps.longest for jumps in found) else None
 
-    def _far(self, d: int, level: Floats | None, roughly: bool) -> bool:
-        """Whether the ends of the block behind a distance need no look at each of them."""
-        here = self.open[:, :, d : d + _BLOCK]
-        if d < _NEAR or here[..., -1].any():
-            return False
-        if not self.look.known:
-            return True
-        rough = roughly and self.depth >= _SAMPLE
-        return rough or (level is not None and not (here > level[..., None, None]).any())
+    def _ahead(self, d: int, depth: int, level: Floats | None, roughly: bool) -> tuple[int, bool]:
+        """How many steps to make behind a distance, and whether the ends there need no look at each of them."""
+        assert self.jumps is not None
+        block = min(jumps.longest for jumps in self.jumps)
+        while block > _BLOCK and block > d // _NARROWS:  # questions change near the target
+            block //= 2
+        steps = min(block, depth - d)
+        here = self.open[:, 0, d : d + steps]
+        if d < _NEAR or steps < _BLOCK or here[..., -1].any():
+            return min(_BLOCK, depth - d), False
+        if not self.look.known or (roughly and self.depth >= _SAMPLE):
+            return steps, True
+        if level is None:
+            return min(steps, _WALKED), False
+        asked: Mask = np.asarray((here > level[:, 0, None, None]).any(axis=(0, 2)))
+        first = int(asked.argmax()) if asked.any() else steps
+        if first >= _BLOCK:  # as many as are a power of two: powers of kernels are kept
+            return steps if first == steps else 1 << first.bit_length() - 1, True
+        last = len(asked) - int(asked[::-1].argmax())
+        return min(steps, _WALKED, max(_BLOCK, 1 << (last - 1).bit_length())), False
 
-    def _jump(self, vectors: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-        """A block of steps of one row: the last one as if it were the only one, and the largest signed weights in all.
+    def _jump(self, vectors: Floats, sizes: Floats, steps: int) -> tuple[Floats, Floats]:
+        """A block of steps of one row: the last one as if it were the only one, and lines above all signed weights.
 
         The vectors are moved on.
         """
         assert self.jumps is not None
-        seen, most = np.empty((1, *vectors.shape)), np.empty((*vectors.shape[:3], self.look.size))
+        seen, lines = np.empty((1, *vectors.shape)), np.empty((2, *vectors.shape[:3], self.look.size))
         for lane, jumps in enumerate(self.jumps):
-            last, most[lane, 0], proved = jumps.made(vectors[lane, 0])
-            if not proved.all():
-                left = np.flatnonzero(~proved)
-                last[left], most[lane, 0, left] = jumps.step_by_step(vectors[lane, 0, left])
-            seen[0, lane, 0] = last
-            np.multiply(last, np.where(last[:, :1] > 0, jumps.gain, 1.0), out=vectors[lane, 0])
+            seen[0, lane, 0], lines[:, lane, 0] = jumps.walk(vectors[lane, 0], steps)
+            vectors[lane, 0] = jumps.gained(seen[0, lane, 0])
+        self._rescale(vectors, sizes)
+        return seen, lines
+
+    @staticmethod
+    def _rescale(vectors: Floats, sizes: Floats) -> None:
         largest = np.abs(vectors).max(axis=(3, 4))
         largest[largest == 0] = 1.0
         vectors /= largest[..., None, None]
         sizes += np.log(largest)
-        return seen, most
 
-    def _bound_block(self, most: Floats, sizes: Floats, d: int, logs: Floats) -> None:
-        """Bounds on all known ends of a block, from the largest signed weights within it: (lanes, 1, G, k)."""
-        part = slice(d, d + _BLOCK)
-        if not self.look.known or not (self.open[:, :, part] > self.best[..., None, None]).any():
+    def _bound_block(self, lines: Floats, sizes: Floats, part: slice, logs: Floats) -> None:
+        """Bounds on all known ends of a block, from lines above signed weights within it: (2, lanes, 1, G, k).
+
+        Some ends at a time, each line taken where it is larger.
+        """
+        if not self.look.known or not (self.open[:, :, part, :-1] > self.best[..., None, None]).any():
             return
+        steps = part.stop - part.start
+        cells = min(_CELLS, steps)
+        knots = (
+            lines[0, :, :, :, None] + (lines[1] - lines[0])[:, :, :, None] * np.linspace(0.0, 1.0, cells + 1)[:, None]
+        )
+        most = np.maximum(knots[..., 1:, :], knots[..., :-1, :])  # (lanes, 1, G, cells, k)
+        # They fall with μ and are convex: the chord between two μ lies above.
         turn, mu = count(most > 0, axis=2), np.exp(logs)
-        under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        root = _root(
-            (_picked(most, under), _picked(most, over)),
-            (_picked(sizes, under), _picked(sizes, over)),
-            (_picked(mu, under), _picked(mu, over)),
-        )[:, :, None]
+        pair = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
+        weights, size, tried = ([_picked(table, at) for at in pair] for table in (most, sizes, mu))
+        root = _root((weights[0], weights[1]), (size[0], size[1]), (tried[0], tried[1]))
+        cell = np.minimum(np.arange(steps) * cells // max(steps - 1, 1), cells - 1)
         with np.errstate(invalid="ignore", over="ignore"):
-            bounds = root * (1 + _CHORD) * self.ratio[:, :, part, :-1]
-        self.open[:, :, part, :-1] = np.minimum(self.open[:, :, part, :-1], np.where(np.isnan(bounds), np.inf, bounds))
+            bounds = (root * (1 + _CHORD))[:, :, cell] * self.ratio[:, :, part, :-1]
+        here = self.open[:, :, part, :-1]
+        self.open[:, :, part, :-1] = np.minimum(here, np.where(np.isnan(bounds), np.inf, bounds))
 
     def _walk(self, vectors: Floats, sizes: Floats, run: Ints, d: int, steps: int) -> tuple[Floats, Floats]:
         """Some steps; what the vectors are before each gain, and logs of their scales. The vectors are moved on."""
         k = self.look.size
         seen, scales = np.empty((steps, *vectors.shape)), np.empty((steps, *sizes.shape))
+        if self.jumps is not None:
+            scales[:] = sizes
+            for lane, jumps in enumerate(self.jumps):
+                seen[:, lane, 0] = np.moveaxis(jumps.every(vectors[lane, 0], steps), 2, 0)
+                vectors[lane, 0] = jumps.gained(seen[-1, lane, 0])
+            self._rescale(vectors, sizes)
+            return seen, scales
         offsets = self.rows.offsets[:, run]
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None, None]
         often = bool((gains > _OFTEN).any())
@@ -491,10 +523,7 @@ class _Search:
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
             np.multiply(seen[j], np.where(seen[j, ..., :1, :] > 0, gains[j], 1.0), out=vectors)
             if often or j + 1 == steps:
-                largest = np.abs(vectors).max(axis=(3, 4))
-                largest[largest == 0] = 1.0
-                vectors /= largest[..., None, None]
-                sizes += np.log(largest)
+                self._rescale(vectors, sizes)
                 scales[j + 1 :] = sizes
         return seen, scales
 

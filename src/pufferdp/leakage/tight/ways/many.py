@@ -31,6 +31,8 @@ from pufferdp.leakage.tight.steady import LONG_WIDTH, MOST_SPENT, whole_series
 
 EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
+_SHORT: Final = 1 << 14
+"""Series of more are never short, however slowly their chain forgets."""
 _FORGOTTEN: Final = 64
 """Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
 _REMEMBERED: Final = {"bdp": 24, "pufferfish": 40}
@@ -58,7 +60,7 @@ class ManyStateCurve:
         self.place = place
         chain, length = place.chain, place.length
         self.long = ManyStates(chain, place.known, length) if chain.primitive else None
-        self.short = length is not None and (self.long is None or length <= 2 * self.long.first_depth)
+        self.short = length is not None and (self.long is None or length <= min(2 * self.long.first_depth, _SHORT))
         self.endless: ManyStates | None = None
         """The series without end, where it may begin with any kernel: one that begins with the first proves nothing.
         And where the series itself ends before the chain has forgotten."""
