@@ -73,7 +73,7 @@ def _many_states(report: Report) -> None:
     hmm = _hmmlearn()
     if hmm is None:
         print("hmmlearn is not installed: the compiled loop stands for it")
-    for states in sized((2, 3, 5, 8, 10, 20, 30, 50), (3, 9)):
+    for states in sized((2, 3, 5, 7, 8, 9, 10, 20, 30, 50), (3, 9)):
         for name, stay, clear in (
             ("mixing", 0.3, 0.5),
             ("sticky", 0.9, 0.4),

@@ -40,19 +40,27 @@ def by_hand(path: tuple[int, ...], outputs: Any, start: Any, transition: Any, ch
     return float(p * math.prod(transition[a][b] for a, b in itertools.pairwise(path)))
 
 
+def best_path_for_many(*problem: Any) -> Any:
+    """As if there were many states, and in blocks of one place."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_FEW_STATES", 0), ("_MEMORY", 0), ("_LEVEL", 1), ("_TRACED", 1), ("_FEWER", 1)):
+            patch.setattr(viterbi, name, value)
+        return best_path(*problem)
+
+
 @given(problem=problems())
 def test_the_best_of_all_paths(problem: tuple[Any, ...]) -> None:
     outputs, _, transition, _ = problem
     all_paths = itertools.product(range(len(transition)), repeat=len(outputs))
     best = max(by_hand(path, *problem) for path in all_paths)
     if best == 0:
-        for call in (best_path, posterior):
+        for call in (best_path, best_path_for_many, posterior):
             with pytest.raises(DataError, match="cannot come from this model"):
                 call(*problem)
         return
-    path = best_path(*problem)
-    assert by_hand(tuple(path), *problem) == pytest.approx(best, rel=ROUNDING)
-    assert path_log_probability(path, *problem) == pytest.approx(math.log(best), rel=ROUNDING)
+    for path in (best_path(*problem), best_path_for_many(*problem)):
+        assert by_hand(tuple(path), *problem) == pytest.approx(best, rel=ROUNDING)
+        assert path_log_probability(path, *problem) == pytest.approx(math.log(best), rel=ROUNDING)
     rows = best_path_rows(outputs[None], *problem[1:])
     assert by_hand(tuple(rows[0]), *problem) == pytest.approx(best, rel=ROUNDING)
 
@@ -107,12 +115,15 @@ def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
 
 
 def drawn(n: int, k: int, kind: str) -> tuple[Any, ...]:
-    """Outputs of a chain that mixes, stays for a while, or hardly ever moves; or of one with zeros."""
+    """Outputs of a chain that mixes, stays for a while, or hardly ever moves; or of one with zeros, or in two parts."""
     generator = np.random.default_rng(1000 * k + n)
-    stay = {"mixing": 0.1, "sticky": 0.97, "stuck": 1 - 1e-4, "zeros": 0.5}[kind]
+    stay = {"mixing": 0.1, "sticky": 0.97, "stuck": 1 - 1e-4, "zeros": 0.5, "apart": 0.5}[kind]
     transition = stay * np.eye(k) + (1 - stay) * generator.dirichlet(np.ones(k), size=k)
     if kind == "zeros" and k > 1:
         transition[np.arange(k), (np.arange(k) + 1) % k] = 0
+        transition /= transition.sum(axis=1, keepdims=True)
+    elif kind == "apart":  # what lies between the weights of the parts only grows, and nothing is forgotten
+        transition *= (np.arange(k) % 2)[:, None] == np.arange(k) % 2
         transition /= transition.sum(axis=1, keepdims=True)
     channel = 0.3 * np.eye(k) + 0.7 * generator.dirichlet(np.full(k, 5.0), size=k)
     truth = [0]
@@ -125,36 +136,30 @@ def drawn(n: int, k: int, kind: str) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("way", "kinds"),
     [
-        ("trees", ("mixing", "sticky", "stuck", "zeros")),
-        ("blocks", ("mixing", "sticky", "stuck", "zeros")),
+        ("trees", ("mixing", "sticky", "stuck", "zeros", "apart")),
+        ("blocks", ("mixing", "sticky", "stuck", "zeros", "apart")),
         ("windows", ("sticky", "stuck")),
     ],
 )
-@pytest.mark.parametrize("k", [1, 2, 4, 6])
+@pytest.mark.parametrize("k", [1, 2, 4, 6, 17])
 def test_each_way_finds_the_best_path(
     way: str, kinds: tuple[str, ...], k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each way on its own, in small pieces, traced back from move to move and in segments; none gives up here."""
+    """Each way on its own, in small pieces; none gives up here."""
     monkeypatch.setattr(viterbi, "_WINDOWS", (8, 64))
-    monkeypatch.setattr(viterbi, "_SEGMENT", 16)
-    monkeypatch.setattr(viterbi, "_FEW", 1)  # blocks are mended, however many are wrong and however often
-    monkeypatch.setattr(viterbi, "_TURNS", 100)
+    monkeypatch.setattr(viterbi, "_MEMORY", 0)  # blocks are as short as can be
+    monkeypatch.setattr(viterbi, "_LEVEL", 36)
+    monkeypatch.setattr(viterbi, "_FEWER", 1)  # and mended, however many are wrong and however often
     for kind in kinds:
         for n in (2, 31, 700):
             problem = drawn(n, k, kind)
             plain = best_path_rows(problem[0][None], *problem[1:])[0]
-            for often in (0, 10**6):
-                monkeypatch.setattr(viterbi, "_OFTEN", often)
-                with np.errstate(divide="ignore"):
-                    model = (np.log(table) for table in problem[1:])
-                    path = {
-                        "trees": lambda *a: viterbi._by_trees(*a),
-                        "blocks": lambda *a: viterbi._by_blocks(*a, blocks=max(1, a[0].size // 64)),
-                        "windows": lambda *a: viterbi._by_windows(*a),
-                    }[way](problem[0], *model)
-                assert path is not None
-                ours, theirs = (path_log_probability(p, *problem) for p in (path, plain))
-                assert ours == pytest.approx(theirs, rel=ROUNDING)
+            with np.errstate(divide="ignore"):
+                model = [np.log(table) for table in problem[1:]]
+            path = getattr(viterbi, f"_by_{way}")(problem[0], *model)
+            assert path is not None
+            ours, theirs = (path_log_probability(p, *problem) for p in (path, plain))
+            assert ours == pytest.approx(theirs, rel=ROUNDING)
 
 
 @pytest.mark.parametrize(("stay", "way"), [(0.6, "_by_blocks"), (1 - 1e-6, "_by_windows")])
@@ -170,7 +175,7 @@ def test_chains_of_many_states_are_passed_in_the_way_that_suits_them(stay: float
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_by_blocks", "_by_windows"):
             used = getattr(viterbi, name)
-            patch.setattr(viterbi, name, lambda *a, f=used, name=name: (taken.append(name), f(*a))[1])
+            patch.setattr(viterbi, name, lambda *a, f=used, name=name, **b: (taken.append(name), f(*a, **b))[1])
         ours = best_path(*problem)
     plain = best_path_rows(outputs[None], *problem[1:])[0]
     assert path_log_probability(ours, *problem) == pytest.approx(path_log_probability(plain, *problem), rel=ROUNDING)
@@ -181,8 +186,10 @@ def test_no_record_has_no_path() -> None:
     assert len(best_path(np.zeros(0, dtype=int), np.ones(2) / 2, np.full((2, 2), 0.5), np.eye(2))) == 0
 
 
-def test_one_impossible_output_in_a_long_series_is_refused() -> None:
-    """Wherever it is: in a block, at its border, or at the end."""
+@pytest.mark.parametrize("few", [0, 3])
+def test_one_impossible_output_in_a_long_series_is_refused(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is: in a tree or a block, at its border, or at the end."""
+    monkeypatch.setattr(viterbi, "_FEW_STATES", few)
     transition, channel = np.array([[0.9, 0.1, 0], [0, 0.9, 0.1], [0, 0, 1]]), np.eye(3)
     for n in (300, 2000):
         for place in (1, 127, 128, 129, n - 1):

@@ -3,15 +3,20 @@
 Three ways, each of them exact:
 
 - Few states: what leads from state to state is multiplied, with largest sums in place of sums of products, pair by pair
-  in a tree. That costs the same for every chain. Outputs have few values, so that the lowest levels are tables.
+  in a tree. That costs the same for every chain.
 - More states: blocks of records are passed side by side as if nothing came before them, and mended where something did.
-  The largest sums of a step are largest distances, for which scipy has compiled code.
 - Chains that hardly ever leave a state forget too late for blocks. But a path that stays weighs a cumulative sum, so
   that all first moves in a window are found at once; then all second ones, as long as there are any.
+
+Outputs have few values. So for trees and blocks a few records are one place, and what leads over it is in a table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,28 +28,30 @@ from pufferdp.leakage.chains.forward_backward import Codes
 
 _FEW_STATES: Final = 7
 """So many states are multiplied in trees: k cubed sums a product, where a step of a block needs k squared."""
-_TABLE: Final = 2**21
-"""Entries of a table of products, at most."""
-_REUSED: Final = 4
-"""Places at which an entry of such a table is used, at least, if all are used equally often."""
+_TABLE: Final = 2**19
+"""Numbers in a table of what leads over a place, at most."""
+_REUSED: Final = 3
+"""Places that an entry of such a table saves, at least, if all are used equally often."""
 _TREES: Final = 16
 """The series is cut into so many trees, at least: the last one is filled up."""
 _TOGETHER: Final = 2**15
 _WIDTH: Final = 512
 """Entries of products that are made together, what is in the cache; and places, at least."""
-_NO_BUFFER: Final = 16
-"""So small a buffer is not used by numpy, which else copies into it whatever is broadcast."""
 
-_BLOCK: Final = 512
-"""Records of a block, at least, where there are more blocks than one."""
-_MOST_BLOCKS: Final = 256
-_LEVEL: Final = 32
-"""Weights are levelled, and compared, at every such place."""
-_ROUNDING: Final = 1e-11
-"""Levelled weights are exact to this. A path that is not the best by no more than this a block counts as the best."""
-_TURNS: Final = 6
-_FEW: Final = 8
-"""Blocks are too short when they are wrong after so many turns, or one in so many after the first."""
+_MEMORY: Final = 200
+"""Records after which many chains have forgotten where they began."""
+_STEP: Final = 3000
+"""A step takes as long as so many of its sums."""
+_SIDE_BY_SIDE: Final = 2**15
+"""Sums of a step, at most: what is in the cache."""
+_LEVEL: Final = 144
+"""Weights are levelled, and compared, at about every such record."""
+_TRACED: Final = 12
+"""Bits below a unit, for the last states on a path."""
+_RULED_OUT: Final = -(2**60)
+"""Weights up to this are those of states that cannot be."""
+_FEWER: Final = 0.75
+"""Blocks are too short when more of them than this are wrong after another turn."""
 _LONGER: Final = 4
 """How many times as long they become then."""
 _BEFORE_WINDOWS: Final = 2
@@ -52,19 +59,16 @@ _BEFORE_WINDOWS: Final = 2
 
 _RARE: Final = 1e-4
 """Chains that leave no state more often than this are passed in windows first."""
-_WINDOW: Final = 256
-_WINDOWS: Final = (64, 1024)
+_WINDOW: Final = 512
+_WINDOWS: Final = (64, 2048)
 """Records of the first window, and of the shortest and the longest one."""
 _ROUNDS: Final = (2, 4, 12)
 """Moves in a window after which the next is longer, those after which it is shorter, and those that are too many."""
 
-_SEGMENT: Final = 64
-"""Records of a segment in which a path is traced back that moves often: more often than once in _OFTEN records."""
-_OFTEN: Final = 64
-_SOME: Final = 8
-"""One record in so many tells how often it moves."""
 States = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int8 | np.int16]
+Whole = npt.NDArray[np.int64]
 
 
 def best_path(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix) -> States:
@@ -78,15 +82,13 @@ def best_path(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix
         return _by_trees(codes, *model)
     positive = all(np.isfinite(table).all() for table in model)
     rare = positive and float(np.diagonal(transition).min()) > 1 - _RARE
-    blocks = max(1, min(_MOST_BLOCKS, len(codes) // _BLOCK))
     path = _by_windows(codes, *model) if rare else None
     tried = 0
     while path is None:
-        path = _by_blocks(codes, *model, blocks)  # a single block is always right
+        path = _by_blocks(codes, *model, longer=_LONGER**tried)  # a single block is always right
         tried += 1
         if path is None and tried == _BEFORE_WINDOWS and positive and not rare:
             path = _by_windows(codes, *model)
-        blocks = max(1, blocks // _LONGER)
     return path
 
 
@@ -97,8 +99,102 @@ def path_log_probability(path: Codes, outputs: Codes, start: Vector, transition:
         return float(np.log(start)[path[0]] + moves.sum() + says.sum())
 
 
+@contextmanager
+def _without_buffers() -> Iterator[None]:
+    """So small a buffer is not used by numpy, which else copies into it whatever is broadcast."""
+    with np.errstate():  # restores the size of the buffer
+        np.setbufsize(16)
+        yield
+
+
 def _impossible() -> DataError:
     return DataError("the series cannot come from this model: an output it rules out is in it")
+
+
+# ---- places: a few records at once ----
+
+
+@dataclass(frozen=True)
+class _Places:
+    """A series in places of a few records each. What leads over a place has an entry for each series of its outputs.
+
+    That is, for each of those but the last: what the last one says is added for the state after it. Records that fill
+    no place come first.
+    """
+
+    came: list[States]
+    """The best states before each state, at the records that come first."""
+    weights: Floats
+    """The weights after them."""
+    table: Floats
+    """The largest sums by [state before, state after, entry]; the last entry leads from each state to itself."""
+    says: Floats
+    """What the last output says, by [state after, output]; that behind all others says nothing."""
+    entries: States
+    last: States
+    """Entry and last output of each place."""
+    between: list[Indices]
+    """The best state at each record but the last, by [state before, state after it, entry up to it]."""
+
+    @classmethod
+    def of(cls, codes: States, first: Floats, moves: Floats, says: Floats) -> _Places:
+        """As many records a place as pay."""
+        k, kinds = says.shape
+        steps = says[:, None, :] + moves[:, :, None]
+        table, between, size = moves[:, :, None], list[Indices](), 1
+        while (more := table.shape[2] * kinds) * k * k <= _TABLE and _REUSED * more * size * (size + 1) <= len(codes):
+            table, middle = _one_more(table, steps)
+            between.append(middle)
+            size += 1
+        alone = (len(codes) - 1) % size
+        came, weights = list[States](), first + says[:, codes[0]]
+        for code in codes[1 : alone + 1]:
+            sums = weights[:, None] + moves
+            came.append(sums.argmax(axis=0))
+            weights = sums.max(axis=0) + says[:, code]
+        parts = codes[alone + 1 :].reshape(-1, size)
+        nothing = np.where(np.eye(k, dtype=bool), 0.0, -np.inf)[:, :, None]
+        return cls(
+            came,
+            weights,
+            np.concatenate([table, nothing], axis=2),
+            np.concatenate([says, np.zeros((k, 1))], axis=1),
+            parts[:, :-1] @ kinds ** np.arange(size - 1),
+            np.ascontiguousarray(parts[:, -1]),
+            between,
+        )
+
+    def path(self, states: States) -> States:
+        """The states of all records from those before, between and after the places."""
+        k, kinds = len(self.says), self.says.shape[1] - 1
+        path = np.empty((len(self.last), len(self.between) + 1), dtype=np.intp)
+        before, path[:, -1] = states[:-1] * k, states[1:]
+        for place, middle in reversed(list(enumerate(self.between))):
+            up_to = kinds ** (place + 1)
+            path[:, place] = middle.take((before + path[:, place + 1]) * up_to + self.entries % up_to)
+        return np.concatenate([_traced(self.came, int(states[0])), path.ravel()])
+
+
+def _one_more(table: Floats, steps: Floats) -> tuple[Floats, Indices]:
+    """All entries with all steps behind them, and the state between."""
+    k, _, kinds = steps.shape
+    left, right = np.tile(table, kinds), np.repeat(steps, table.shape[2], axis=2)
+    best, sums = np.full((2, *left.shape), -np.inf)
+    middle = np.zeros(best.shape, dtype=np.int8 if k < 2**7 else np.int16)
+    with _without_buffers():
+        for i in range(k):
+            np.add(left[:, i, None], right[i], out=sums)
+            np.maximum(middle, (sums > best).view(np.int8) * middle.dtype.type(i), out=middle)
+            np.maximum(best, sums, out=best)
+    return best, middle.ravel()
+
+
+def _traced(came: list[States], end: int) -> States:
+    """The states before, between and after steps, from the best ones before each."""
+    states = [end]
+    for before in reversed(came):
+        states.append(int(before[states[-1]]))
+    return np.array(states[::-1], dtype=np.intp)
 
 
 # ---- few states: trees of products ----
@@ -110,214 +206,229 @@ def _by_trees(codes: States, first: Floats, moves: Floats, says: Floats) -> Stat
     A product holds the largest sum over the state between its factors. Which state that is, is asked only of the pairs
     that the path goes through, from the roots of the trees down.
     """
-    k, kinds = says.shape
-    steps = moves[:, :, None] + says
-    table, between, sizes = steps, list[npt.NDArray[np.int8]](), list[int]()
-    while _REUSED * kinds**2 <= (len(codes) - 1) >> len(sizes) and k * k * kinds**2 <= _TABLE:
-        table, middle = _pairs(table)
-        between.append(middle)
-        sizes.append(kinds)
-        kinds **= 2
-    single = (len(codes) - 1) % (1 << len(sizes))  # records that fill no code of the table come first
-    weights, came = _one_by_one(first + says[:, codes[0]], steps[:, :, codes[1 : single + 1]])
-    pairs = [codes[single + 1 :]]
-    for size in sizes:
-        pairs.append(pairs[-1][0::2] * size + pairs[-1][1::2])
-    states = _through_trees(pairs[-1], weights, table)
-    for code, middle in zip(pairs[:0:-1], between[::-1], strict=True):
-        finer = np.empty(2 * len(code) + 1, dtype=np.intp)
-        finer[0::2], finer[1::2] = states, middle.take((code * k + states[:-1]) * k + states[1:])
-        states = finer
-    return np.concatenate([_traced(came, int(states[0]))[:-1], states])
-
-
-def _pairs(table: Floats) -> tuple[Floats, npt.NDArray[np.int8]]:
-    """The products of all pairs of entries, and the states between them by [pair, state before, state after]."""
-    k, _, kinds = table.shape
-    best = np.full((k, k, kinds, kinds), -np.inf)
-    middle = np.zeros(best.shape, dtype=np.int8)
-    for i in range(k):
-        sums = table[:, i, None, :, None] + table[i, :, None, :]
-        np.copyto(middle, i, where=sums > best)
-        np.maximum(best, sums, out=best)
-    return best.reshape(k, k, -1), middle.transpose(2, 3, 0, 1).ravel()
-
-
-def _through_trees(codes: States, weights: Floats, table: Floats) -> States:
-    """The states before, between and after places with these codes of a table; ``weights`` are those before."""
-    k = len(weights)
-    depth = max(0, (len(codes) // _TREES).bit_length() - 1)
-    trees = -(-len(codes) // (1 << depth))
+    places = _Places.of(codes, first, moves, says)
+    k, n = len(moves), len(places.last)
+    depth = max(0, (n // _TREES).bit_length() - 1)
+    trees = -(-n // (1 << depth))
     order = np.zeros(1, dtype=np.intp)
     for _ in range(depth):  # with bits reversed, the first factors are the first half at every level
         order = np.concatenate([2 * order, 2 * order + 1])
-    filled = np.full(trees << depth, table.shape[2])
-    filled[: len(codes)] = codes
-    nothing = np.where(np.eye(k, dtype=bool), 0.0, -np.inf)[:, :, None]
-    factors, places = np.concatenate([table, nothing], axis=2), filled.reshape(trees, 1 << depth).T[order].ravel()
-    levels = list[tuple[Floats, States]]()
-    for _ in range(depth):
-        levels.append((factors, places))
-        factors = _products(factors, None if len(levels) > 1 else places)
-        places = np.arange(factors.shape[2])
-    weights, came = _one_by_one(weights, factors.take(places, axis=2))
+    entries, last = (
+        np.append(of, np.full((trees << depth) - n, rest)).reshape(trees, 1 << depth).T[order].ravel()
+        for of, rest in ((places.entries, places.table.shape[2] - 1), (places.last, places.says.shape[1] - 1))
+    )
+
+    levels = list[Floats]()
+
+    def factors(level: int, low: int, high: int) -> Floats:
+        if level:
+            return levels[level - 1][:, :, low:high]
+        leaves = places.table.take(entries[low:high], axis=2)
+        leaves += places.says.take(last[low:high], axis=1)
+        return leaves
+
+    store = np.empty(k * k * (trees << depth))  # at once: what is taken and given back piece by piece is paged in anew
+    for level in range(depth):
+        half = len(entries) >> (level + 1)
+        out, store = store[: k * k * half].reshape(k, k, half), store[k * k * half :]
+        _products(partial(factors, level), out)
+        levels.append(out)
+    roots = factors(depth, 0, trees)
+    weights, came = places.weights, list[States]()
+    for tree in range(trees):
+        sums = weights[:, None] + roots[:, :, tree]
+        came.append(sums.argmax(axis=0))
+        weights = sums.max(axis=0)
     if not np.isfinite(weights.max()):
         raise _impossible()
     ends = _traced(came, int(weights.argmax()))
     before, after = ends[:-1], ends[1:]
-    for factors, places in reversed(levels):
-        flat, row = factors.ravel(), factors.shape[2]
+    for level in range(depth - 1, -1, -1):
+        half = len(before)
+        table, at = (levels[level - 1], np.arange(2 * half)) if level else (places.table, entries)
+        flat, row = table.ravel(), table.shape[2]
         state = np.arange(k)[:, None] * row
-        sums = flat.take(before * (k * row) + places[: len(before)] + state)
-        sums += flat.take(after * row + places[len(before) :] + k * state)
-        middle = sums.argmax(axis=0)
+        sums = flat.take(before * (k * row) + at[:half] + state)
+        sums += flat.take(after * row + at[half:] + k * state)
+        if level == 0:
+            sums += places.says.take(last[:half], axis=1)
+        middle = _largest(sums)
         before, after = np.concatenate([before, middle]), np.concatenate([middle, after])
-    return np.append(ends[0], after.reshape(1 << depth, trees)[order].T.ravel()[: len(codes)])
+    return places.path(np.append(ends[0], after.reshape(1 << depth, trees)[order].T.ravel()[:n]))
 
 
-def _products(factors: Floats, places: States | None) -> Floats:
-    """The largest ``left[i, l] + right[l, j]`` over l, for each i, j and place: those on the left are the first half.
+def _largest(sums: Floats) -> States:
+    """The row that is largest, in each column: an argmax for few rows that are long."""
+    best, row = sums[0].copy(), np.zeros(sums.shape[1], dtype=np.int8)
+    for i in range(1, len(sums)):
+        np.maximum(row, (sums[i] > best).view(np.int8) * np.int8(i), out=row)
+        np.maximum(best, sums[i], out=best)
+    return row.astype(np.intp)
 
-    ``factors`` lie as they are needed, or else where ``places`` says.
-    """
-    k, half = len(factors), (factors.shape[2] if places is None else len(places)) // 2
-    out = np.empty((k, k, half))
+
+def _products(factors: Callable[[int, int], Floats], out: Floats) -> None:
+    """The largest ``left[i, l] + right[l, j]`` over l, for each i, j and place: the first half are on the left."""
+    k, _, half = out.shape
     together = min(half, max(_WIDTH, _TOGETHER // (k * k)))
     buffers = np.empty((2, k, k, together))
-    with np.errstate():  # restores the size of the buffer
-        np.setbufsize(_NO_BUFFER)
+    with _without_buffers():
         for low in range(0, half, together):
             high = min(low + together, half)
-            left, right = (
-                factors[:, :, begin:end] if places is None else factors.take(places[begin:end], axis=2)
-                for begin, end in ((low, high), (half + low, half + high))
-            )
+            left, right = factors(low, high), factors(half + low, half + high)
             best, sums = buffers[:, :, :, : high - low]
             np.add(left[:, 0, None], right[0], out=best)
             for i in range(1, k):
                 np.add(left[:, i, None], right[i], out=sums)
                 np.maximum(best, sums, out=best)
             out[:, :, low:high] = best
-    return out
-
-
-def _one_by_one(weights: Floats, steps: Floats) -> tuple[Floats, list[States]]:
-    """The weights after a few steps, and the best state before each state at each of them."""
-    came = list[States]()
-    for place in range(steps.shape[2]):
-        sums = weights[:, None] + steps[:, :, place]
-        came.append(sums.argmax(axis=0))
-        weights = sums.max(axis=0)
-    return weights, came
-
-
-def _traced(came: list[States], end: int) -> States:
-    """The states before, between and after such steps."""
-    states = [end]
-    for before in reversed(came):
-        states.append(int(before[states[-1]]))
-    return np.array(states[::-1], dtype=np.intp)
 
 
 # ---- more states: blocks side by side ----
 
 
-def _by_blocks(codes: States, first: Floats, moves: Floats, says: Floats, blocks: int) -> States | None:
-    """The best path by so many blocks of records, all passed at once; none where too many of them are too short.
+def _by_blocks(codes: States, first: Floats, moves: Floats, says: Floats, longer: int = 1) -> States | None:
+    """The best path by blocks of places, all passed at once; none where too many of them are too short.
 
     From where the best paths from all states pass through one, the weights differ from the true ones by a constant,
     which decides nothing. So a second pass, from the end of the block before, soon meets the first one and can stop.
     """
-    n, k = len(codes), len(moves)
-    length = -(-n // (blocks * _LEVEL)) * _LEVEL
+    places = _Places.of(codes, first, moves, says)
+    step, (k, n) = _Step(places), (len(moves), len(places.last))
+    if n == 0:
+        return places.path(places.weights[None].argmax(axis=1))
+    length = longer * max((_MEMORY * n * n / len(codes) * k * k / _STEP) ** 0.5, n * k * k / _SIDE_BY_SIDE)
+    length = -(-min(int(length) + 1, n) // step.size) * step.size
     blocks = -(-n // length)
-    filled = np.full(blocks * length, says.shape[1])
-    filled[:n] = codes
-    places = np.ascontiguousarray(filled.reshape(blocks, length).T)
-    step = _Step(first, moves, says)
-    begins = np.zeros((blocks, k))
-    begins[0] = first
-    begins += step.shift
-    weights = np.empty((length, blocks, k))
-    left = np.empty((length, blocks, k), dtype=np.bool_)
-    ends = begins
-    for low in range(0, length, _LEVEL):
-        part = slice(low, low + _LEVEL)
-        left[part], ends = step.passed(places[part], ends, weights[part])
+    fill = blocks * length - n  # the first block is filled up with places before the series
+    entries, last = (
+        np.concatenate([np.zeros(fill, dtype=np.intp), of]).reshape(blocks, length).T.copy()
+        for of in (places.entries, places.last)
+    )
+    parts = [slice(low, low + step.size) for low in range(0, length, step.size)]
+    traces = np.empty((len(parts), step.size // step.traced, k, blocks), dtype=np.int16 if k <= 2**15 else np.int64)
+    borders = np.empty((len(parts) + 1, k, blocks), dtype=np.int64)
+    weights = borders[0] = np.repeat(step.own[0], blocks, axis=1)
+    for i, part in enumerate(parts):
+        traces[i], weights = step.passed(entries[part], last[part], weights, fill - part.start)
+        borders[i + 1] = weights
     late, turn = np.arange(1, blocks), 0
-    while len(late := late[~_same(ends[late - 1], begins[late])]):
-        if turn >= _TURNS or (turn and len(late) > blocks // _FEW):
+    while len(late := late[~step.same(borders[-1][:, late - 1], borders[0][:, late])]):
+        if len(late) > blocks * _FEWER**turn:
             return None
         turn += 1
-        current = begins[late] = ends[late - 1]
-        for low in range(0, length, _LEVEL):
-            part = slice(low, low + _LEVEL)
-            passed = np.empty((_LEVEL, *current.shape))
-            gone, current = step.passed(places[part, late], current, passed)
-            off = ~_same(passed[-1], weights[low + _LEVEL - 1, late])
-            weights[part, late], left[part, late] = passed, gone
-            late, current = late[off], current[off]
+        weights = borders[0][:, late] = borders[-1][:, late - 1]
+        for i, part in enumerate(parts):
+            traces[i][:, :, late], weights = step.passed(entries[part, late], last[part, late], weights)
+            off = ~step.same(weights, borders[i + 1][:, late])
+            borders[i + 1][:, late] = weights
+            late, weights = late[off], weights[:, off]
             if len(late) == 0:
                 break
-        ends[late] = current
         late = late[late < blocks - 1] + 1
-    return _traced_back(weights, left, moves, n)
+    end = int(borders[-1][:, -1].argmax())
+    if borders[-1][end, -1] <= _RULED_OUT:
+        raise _impossible()
+    states = _traced_in_blocks(traces.reshape(-1, k * blocks), step, blocks, end)
+    return places.path(np.append(states[fill:], end))
 
 
 class _Step:
-    """From the weights of one record to those of the next, for many blocks: [block, state].
+    """From the weights before a place to those after it, for many blocks: [state, block].
 
-    The largest sum weights[i] + moves[i, j] is the largest distance |weights[i] − (−moves[i, j])| where no sum is
-    negative. So ``shift`` is added to all sums, and taken away again with what the next record says.
+    Weights are whole numbers. So they are the same up to a constant or not, without a tolerance; and the bits below a
+    unit hold the last states on the best path, which a maximum hands on. A unit is so small that numbers of 62 bits are
+    just large enough: for as many places as are passed before weights are levelled, or for the whole series where there
+    are zeros, because then nothing bounds what lies between two weights.
     """
 
-    def __init__(self, first: Floats, moves: Floats, says: Floats) -> None:
-        from scipy.spatial.distance import cdist  # a third of a second to import
-
-        self.distances = cdist
-        self.positive = all(np.isfinite(table).all() for table in (first, moves, says))
-        # No weight falls by more than the least move and the least that an output says, at each of _LEVEL records.
-        lost = -(_LEVEL + 1) * (moves.min() + says.min()) - first.min() if self.positive else 0.0
-        self.shift = float(lost)
-        self.moves = moves
-        self.stay = np.diagonal(moves) + self.shift
-        self.opposite = -(moves.T + self.shift)
-        self.says = np.concatenate([says.T, np.zeros((1, len(moves)))]) - self.shift  # past the end nothing is said
-
-    def best(self, weights: Floats, out: Floats) -> Floats:
-        """The largest ``weights[i] + moves[i, j]`` over i, and ``shift``, for each j."""
-        if self.positive:
-            self.distances(weights, self.opposite, "chebyshev", out=out)
-        else:
-            np.maximum.reduce(weights[:, :, None] + self.moves, axis=1, out=out)
-        return out
-
-    def passed(self, places: States, begins: Floats, weights: Floats) -> tuple[Flags, Floats]:
-        """Find the weights at some places. Returns whether a state comes from another, and the sums behind them."""
-        self.says.take(places, axis=0, out=weights, mode="clip")
-        sums = np.empty((len(weights) + 1, *begins.shape))
-        sums[0] = begins
-        rows, before = list(weights), list(sums)
-        for t, row in enumerate(rows[:-1]):
-            np.add(row, before[t], out=row)
-            self.best(row, before[t + 1])
-        rows[-1] += before[-2]
-        most = rows[-1].max(axis=1, keepdims=True)
-        if not np.isfinite(most).all():
-            # A block that nothing was known of had every state before it: no series gives its outputs.
+    def __init__(self, places: _Places) -> None:
+        table, says, first = places.table[:, :, :-1], places.says[:, :-1], places.weights
+        if not np.isfinite(first.max()):
             raise _impossible()
-        rows[-1] -= most
-        self.best(rows[-1], before[-1])
-        return weights + self.stay < sums[1:], before[-1]
+        first = first - first.max()
+        k = len(says)
+        fall = sum(float(-of[np.isfinite(of)].min(initial=0.0)) for of in (table, says, first))
+        self.positive = all(np.isfinite(of).all() for of in (table, says, first))
+        bits = max(1, (k - 1).bit_length())
+        self.traced = max(1, _TRACED // bits) if self.positive else 1
+        self.size = max(1, _LEVEL // (len(places.between) + 1) // self.traced) * self.traced
+        self.shift, self.mask = bits, (1 << bits) - 1
+        below = bits * self.traced
+        self.below = (1 << below) - 1
+        span = fall * (self.size + 2) if self.positive else 4 * fall * (len(places.last) + 2)
+        unit = 2.0 ** (62 - below) / max(span, 1.0)
+
+        def whole(of: Floats) -> Whole:
+            return np.rint(np.maximum(of * unit, 2 * _RULED_OUT >> below)).astype(np.int64) << below
+
+        state, phase = np.arange(k), np.arange(self.size)[:, None, None] % self.traced
+        self.own = state[:, None] << bits * phase[: self.traced]
+        self.table, self.first = whole(table), whole(first)
+        self.says = whole(says) + np.roll(self.own, -1, axis=0)  # with the state itself, for the place behind it
+        self.rows, self.repeated = (phase * k + state[:, None]) * says.shape[1], np.repeat(state, k)
+
+    def passed(self, entries: States, last: States, weights: Whole, first: int = -1) -> tuple[Whole, Whole]:
+        """Pass some places. Returns the states on the best paths, a few places each, and the weights behind the last.
+
+        The first block has no place before ``first``.
+        """
+        k, blocks = weights.shape
+        said = self.says.take(last[:, None] + self.rows)
+        sums, before = np.empty((2, k, k, blocks), dtype=np.int64)
+        behind = np.empty((len(entries) // self.traced, k, blocks), dtype=np.int64)
+        rows, now = before.reshape(k * k, blocks), weights.copy()
+        add, largest, take, repeated = np.add, np.maximum.reduce, self.table.take, self.repeated
+        for t, (entry, adds) in enumerate(zip(entries, said, strict=True)):
+            here = t % self.traced
+            if t == first:
+                now[:, 0] = self.first + self.own[here, :, 0]
+            take(entry, 2, sums, "clip")
+            now.take(repeated, 0, rows, "clip")
+            add(sums, before, sums)
+            if here < self.traced - 1:
+                largest(sums, axis=0, out=now)
+            else:
+                full = behind[t // self.traced]
+                largest(sums, axis=0, out=full)
+                np.bitwise_and(full, ~self.below, now)
+            add(now, adds, now)
+            if not self.positive:
+                np.maximum(now, 2 * _RULED_OUT, out=now)
+        if self.positive:
+            now -= now.max(axis=0) & ~self.below
+        return behind & self.below, now
+
+    def same(self, a: Whole, b: Whole) -> Flags:
+        """Whether two columns of weights differ by a constant. States that both rule out count for nothing."""
+        if self.positive:
+            return np.asarray((a == b).all(axis=0))
+        high = a.max(axis=0), b.max(axis=0)
+        equal = (a - high[0] == b - high[1]) | (np.maximum(a, b) <= _RULED_OUT)
+        return np.asarray(equal.all(axis=0) & ((high[0] > _RULED_OUT) == (high[1] > _RULED_OUT)))
 
 
-def _same(a: Floats, b: Floats) -> Flags:
-    """Whether two rows of weights differ by a constant. States that both rule out count for nothing."""
-    with np.errstate(invalid="ignore"):
-        gap = a - b
-        neither = np.isnan(gap)
-        spread = np.where(neither, -np.inf, gap).max(axis=1) - np.where(neither, np.inf, gap).min(axis=1)
-    return np.asarray(spread <= _ROUNDING)
+def _traced_in_blocks(traces: Whole, step: _Step, blocks: int, end: int) -> States:
+    """The states before all places, block after block, of the path that ends in a state."""
+
+    def before(trace: Whole, block: States) -> States:
+        return np.asarray((trace & step.mask).astype(np.intp) * blocks + block)
+
+    block = np.arange(blocks)
+    at = np.arange(traces.shape[1])  # where each block begins, for each state that it may end in
+    every = np.tile(block, len(at) // blocks)
+    for row in traces[::-1]:
+        at = before(row.take(at), every)
+    begins = (at // blocks).reshape(-1, blocks).T.tolist()
+    ends = [end]
+    for begin in begins[:0:-1]:
+        ends.append(begin[ends[-1]])
+    at = np.array(ends[::-1]) * blocks + block
+    path = np.empty((len(traces), blocks), dtype=traces.dtype)
+    for i in range(len(traces) - 1, -1, -1):
+        path[i] = traces[i].take(at)
+        at = before(path[i], block)
+    states = path.T[:, :, None] >> step.shift * np.arange(step.traced) & step.mask
+    return states.astype(np.intp).ravel()
 
 
 # ---- chains that hardly ever leave a state: windows ----
@@ -345,8 +456,7 @@ def _by_windows(codes: States, first: Floats, moves: Floats, says: Floats) -> St
     left = np.empty((n, k), dtype=np.bool_)
     weights[0] = first + says[:, codes[0]]
     at, longest = 0, _WINDOW
-    with np.errstate():
-        np.setbufsize(_NO_BUFFER)
+    with _without_buffers():
         while at < n - 1:
             size = min(longest, n - 1 - at)
             window = slice(at, at + size)
@@ -364,7 +474,7 @@ def _by_windows(codes: States, first: Floats, moves: Floats, says: Floats) -> St
                 found += stays
                 weights[at + 1 : at + size + 1] = found[:, 1:].T
                 at += size
-    return _traced_back(weights[:, None], left[:, None], moves, n)
+    return _traced_by_moves(weights, left, moves)
 
 
 def _window(start: Floats, stays: Floats, extra: Floats, lead: Floats) -> tuple[Floats, int]:
@@ -390,63 +500,21 @@ def _window(start: Floats, stays: Floats, extra: Floats, lead: Floats) -> tuple[
         np.add(best, stays, out=weights)
 
 
-# ---- back from the weights to the path ----
-
-
-def _traced_back(weights: Floats, left: Flags, moves: Floats, n: int) -> States:
-    """The best path of n records from their weights [place, block, state], block after block.
-
-    ``left`` tells whether the best way to a state at the next record comes from another state.
-    """
-    some = np.arange(0, n - 1, _SOME)
-    length = len(weights)
-    likely = weights[(some + 1) % length, (some + 1) // length].argmax(axis=1)
-    often = np.count_nonzero(left[some % length, some // length, likely]) * _OFTEN > len(some)
-    return _traced_in_segments(weights, moves, n) if often else _traced_by_moves(weights, left, moves, n)
-
-
-def _traced_by_moves(weights: Floats, left: Flags, moves: Floats, n: int) -> States:
-    """From each move to the one before it."""
-    length, end = len(weights), n - 1
-    state = int(weights[end % length, end // length].argmax())
-    path = np.empty(n, dtype=np.intp)
+def _traced_by_moves(weights: Floats, left: Flags, moves: Floats) -> States:
+    """From each move to the one before it: ``left`` tells whether the best way to a state at the next record moves."""
+    end = len(weights) - 1
+    state = int(weights[end].argmax())
+    path = np.empty(len(weights), dtype=np.intp)
     places = dict[int, States]()
     while True:
         if state not in places:
-            places[state] = np.flatnonzero(left[:, :, state].T)
+            places[state] = np.flatnonzero(left[:, state])
         earlier = int(places[state].searchsorted(end))
         last = int(places[state][earlier - 1]) if earlier else -1
         path[last + 1 : end + 1] = state
         if last < 0:
             return path
-        state, end = int((weights[last % length, last // length] + moves[:, state]).argmax()), last
-
-
-def _traced_in_segments(weights: Floats, moves: Floats, n: int) -> States:
-    """All segments at once, each from its best end, then again from the segment after it until both agree."""
-    length, blocks, k = weights.shape
-    rows, into = weights.reshape(-1, k), np.ascontiguousarray(moves.T)
-
-    def before(at: States, state: States) -> States:
-        sums = rows.take(at % length * blocks + at // length, axis=0, mode="wrap")
-        sums += into.take(state, axis=0)
-        return np.asarray(sums.argmax(axis=1))
-
-    at = np.arange(n - 1, -1, -_SEGMENT)  # the last segment first
-    state = rows[at % length * blocks + at // length].argmax(axis=1)
-    path = np.empty(n + _SEGMENT, dtype=np.intp)  # what is before the first record is not used
-    for _ in range(_SEGMENT):
-        path[at] = state
-        at = at - 1
-        state = before(at, state)
-    at, state = at[:-1], state[:-1]  # each is in the segment before, and may disagree with it
-    while len(at):
-        off = (path[at] != state) & (at >= 0)
-        at, state = at[off], state[off]
-        path[at] = state
-        at = at - 1
-        state = before(at, state)
-    return path[:n]
+        state, end = int((weights[last] + moves[:, state]).argmax()), last
 
 
 # ---- many series of one length ----
