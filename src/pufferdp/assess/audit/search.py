@@ -84,6 +84,8 @@ class Budget:
     spent: int = 0
     clock: Callable[[], float] = time.monotonic
     """What tells seconds: one that counts processor time measures alike on a busy machine."""
+    started: float = 0.0
+    """Seconds that starting took before it was made: they are spent."""
     began: float = field(init=False)
     timed: int = 0
     """Runs whose time is known."""
@@ -95,7 +97,7 @@ class Budget:
     """Seconds that this took."""
 
     def __post_init__(self) -> None:
-        self.began = self.clock()
+        self.began = self.clock() - self.started
 
     @property
     def elapsed(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import signal
@@ -230,11 +231,13 @@ class Spending:
     budget: RunBudget
     seconds: float = 0.0
     calls: int = 0
+    deadline: float = math.inf
+    """The end, by the clock of ``time.monotonic``: what goes by between runs counts too."""
 
     @property
     def seconds_left(self) -> float:
         """Seconds that the next runs may take."""
-        return self.budget.seconds - self.seconds
+        return min(self.budget.seconds - self.seconds, self.deadline - time.monotonic())
 
     def admit(self, name: str, m: int) -> None:
         """Refuse runs that the budget has no room for."""
@@ -289,6 +292,10 @@ class GuardedFunction:
     def calls(self) -> int:
         """Data sets it was run on so far."""
         return self._spent.calls
+
+    def end_by(self, deadline: float) -> None:
+        """Let nothing run past this time of ``time.monotonic``."""
+        self._spent.deadline = deadline
 
     def close(self) -> None:
         """End the child process."""
