@@ -226,7 +226,7 @@ def _finite(value: float | None) -> float | None:
 
 CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
-_CLAIM: Final = 0.25
+_CLAIM: Final = 0.2
 """Share of the runs that goes into the DP claim itself."""
 _CLAIM_ERROR: Final = 0.2
 """Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
