@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from pufferdp import MarkovChain, MechanismError, RunBudget, audit_mechanism, outside_mechanism
+from pufferdp.assess.audit.search import Budget
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]])
 STARTING = 2.0
@@ -59,6 +61,30 @@ def test_seconds_hold_for_functions(mechanism: Any) -> None:
     if mechanism in (hang, stall):
         assert isinstance(result, MechanismError)
         assert result.exit_code == 2  # 3 is for a claim that is wrong
+
+
+def test_what_starting_took_is_part_of_the_seconds() -> None:
+    """3 of 4 seconds are gone before anything runs: a mechanism that hangs is ended after one more and a bit."""
+    elapsed, result = took(hang, 4.0, budget=Budget(1, 1.0, started=3.0))
+    assert 1.0 < elapsed < 1.2 * 4.0 - 3.0 + STARTING, elapsed
+    assert isinstance(result, MechanismError)
+    assert "used up its time" in str(result)
+
+
+AGE = """
+import time
+from pufferdp.apps.start_up import note_start, seconds_since_start
+assert seconds_since_start() == 0.0
+note_start()
+print(seconds_since_start(), time.process_time())
+"""
+
+
+def test_the_command_line_counts_from_where_its_process_began() -> None:
+    """Not from where the process was something else: a shell slept in it before."""
+    words = ["sh", "-c", 'sleep 2; exec "$0" -c "$1"', sys.executable, AGE]
+    age, spent = map(float, subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    assert 0.9 * spent < age < 2.0
 
 
 @pytest.mark.slow

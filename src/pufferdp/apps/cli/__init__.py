@@ -21,6 +21,9 @@ def program() -> None:
     operating system does it at once. By then threads have ended and what others left to do at the end is done:
     of such functions, the first that is registered is called last.
     """
+    from pufferdp.apps.start_up import note_start
+
+    note_start()
     codes: list[int] = []
     atexit.register(_end, codes)
     try:

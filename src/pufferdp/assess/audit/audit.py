@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +14,8 @@ import numpy as np
 from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordLaws
-from pufferdp.assess.audit.mechanisms.function import RunBudget
+from pufferdp.assess.audit.mechanisms.command import CommandMechanism
+from pufferdp.assess.audit.mechanisms.function import GuardedFunction, RunBudget
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
     FlippedSeries,
@@ -224,12 +226,12 @@ def _finite(value: float | None) -> float | None:
 
 CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
-_CLAIM: Final = 0.25
+_CLAIM: Final = 0.2
 """Share of the runs that goes into the DP claim itself."""
 _CLAIM_ERROR: Final = 0.2
 """Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
-_LATE: Final = 1.1
-"""The time that a mechanism may take, as a share of the time of the audit."""
+_LATE: Final = 1.08
+"""When a mechanism is ended that suddenly takes longer, as a share of the time of the audit: ending takes some too."""
 _COMPUTE: Final = 0.1
 """Share of the time that looking for the worst output of a known law may take."""
 _ROUNDING: Final = 1e-9
@@ -270,7 +272,7 @@ def audit_mechanism(
         adversary: whom to play: bdp (knows any records), pufferfish (none) or dp (all others).
         confidence: the confidence of the lower bound.
         calls: data sets put through the mechanism, in all.
-        seconds: time in all, roughly.
+        seconds: time in all, within a fifth.
         record: the record to go for, counted from 1; by default any.
         clip: the range of real-valued records, whose ends are told apart.
         seed: of the data drawn and of the noise of built-in mechanisms; not of a mechanism from outside.
@@ -293,7 +295,10 @@ def audit_mechanism(
     beliefs = beliefs_of(model, length, clip)
     # A little more than the audit's own: it plans with what runs take, and one that suddenly takes longer is ended.
     allowed = RunBudget(seconds=_LATE * budget.seconds, calls=2 * budget.calls)
+    deadline = time.monotonic() + max(0.0, allowed.seconds - budget.elapsed)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(beliefs[0]))
+    if made is not mechanism and isinstance(made, (GuardedFunction, CommandMechanism)):
+        made.end_by(deadline)
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")

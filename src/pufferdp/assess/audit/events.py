@@ -136,7 +136,7 @@ _FEW_EDGES: Final = 16
 _CARE: Final = (2.0, 4.0, 8.0)
 """Deviations taken off a log-ratio while events are learnt: thousands are compared, and the best looks better than it
 is."""
-_UNSURE, _BOUND = 1.0, 2.0
+_UNSURE, _BOUND = 1.0, 2.5
 """Deviations taken off while learnt events are compared: for what is not known of the log-ratio, and for what a test
 at 97.5 % will take off it."""
 _MOST_UNEVEN: Final = 50.0
@@ -246,14 +246,10 @@ def choose_by_ratio(feature: Feature, first: Outputs, second: Outputs, tested: i
         edges = downwards[ranks - 1]
         # Ratios that differ by rounding alone lie on one side of the edge.
         edges = edges - _ROUNDED * np.maximum(1.0, np.abs(edges))
-        over, under = ranks / len(own), np.cumsum(np.exp(np.minimum(-downwards, 700.0)))[ranks - 1] / len(own)
-        # An estimated ratio may promise what does not come: more hits for the other value than it allows.
+        odds = np.exp(np.minimum(-downwards, 700.0))
+        mean, square = (np.cumsum(powers)[ranks - 1] / ranks for powers in (odds, np.minimum(odds, 1e150) ** 2))
         hits = len(other) - np.searchsorted(np.sort(other), edges)
-        least = hits - _DOUBT * np.sqrt(hits)
-        # Many edges and situations are compared, and the best looks better than it is.
-        unsure = _UNSURE / np.sqrt(ranks)
-        under = np.clip(np.maximum(under, least / len(other)) * (1 + unsure), 0.0, 1.0)
-        scores = _expected_bound(over * (1 - unsure), under, tested, slack)
+        over, under, scores = _promised(ranks, len(own), mean, square, hits, len(other), tested, slack)
         at = int(np.argmax(scores))
         if scores[at] > 0 and (best is None or scores[at] > best.score):
             edge = float(edges[at])
@@ -299,12 +295,36 @@ def scored_by_ratio(event: Event, ratios: Floats, first: Outputs, second: Output
         slack: what a claim allows every event to be likelier by.
     """
     seen = event(first)
-    unsure = _UNSURE / math.sqrt(max(1, int(seen.sum())))
-    over, under = float(seen.mean()), float(np.exp(np.minimum(-ratios[seen], 700.0)).sum()) / len(first)
-    hits = int(event(second).sum())
-    under = min(1.0, max(under, (hits - _DOUBT * math.sqrt(hits)) / len(second)) * (1 + unsure))
-    score = _expected_bound(np.array([over * (1 - unsure)]), np.array([under]), tested, slack)
-    return Choice(event=event, swapped=False, score=float(score[0]), shares=(over, under))
+    odds = np.exp(np.minimum(-ratios[seen], 700.0)) if seen.any() else np.ones(1)
+    rank, hits = np.array([max(1, int(seen.sum()))]), np.array([int(event(second).sum())])
+    mean, square = (np.array([powers.mean()]) for powers in (odds, np.minimum(odds, 1e150) ** 2))
+    over, under, score = _promised(rank, len(first), mean, square, hits, len(second), tested, slack)
+    return Choice(event=event, swapped=False, score=float(score[0]), shares=(float(over[0]), float(under[0])))
+
+
+def _promised(
+    ranks: npt.NDArray[np.int64],
+    size: int,
+    mean: Floats,
+    square: Floats,
+    hits: npt.NDArray[np.int64],
+    other_size: int,
+    tested: int,
+    slack: float,
+) -> tuple[Floats, Floats, Floats]:
+    """Shares of events for both values, and the bounds that tests are likely to prove, by a likelihood ratio.
+
+    ``ranks`` of ``size`` outputs for the first value are in the event, where e^−L has this mean and mean square;
+    ``hits`` of the other's.
+    """
+    over = ranks / size
+    # What is not known of a mean of e^−L is little where L hardly differs: both shares are off by the same factor.
+    # Many edges and situations are compared, and the best looks better than it is.
+    unsure, apart = _UNSURE / np.sqrt(ranks), np.sqrt(np.maximum(square / mean**2 - 1, 0.0) / ranks)
+    # An estimated ratio may promise what does not come: more hits for the other value than it allows.
+    least = (hits - _DOUBT * np.sqrt(hits)) / other_size
+    under = np.clip(np.maximum(over * mean * (1 + _UNSURE * apart), least), 0.0, 1.0)
+    return over, under, _expected_bound(over * (1 - unsure), under * (1 - unsure), tested, slack)
 
 
 def _expected_bound(over: Floats, under: Floats, tested: int, slack: float) -> Floats:

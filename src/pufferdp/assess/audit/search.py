@@ -38,6 +38,7 @@ from pufferdp.assess.audit.likelihood import (
     known_law,
     learnt_law,
 )
+from pufferdp.assess.audit.mechanisms.function import TWIN_RUNS, GuardedFunction
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
@@ -60,12 +61,14 @@ _PACE, _TIMED = 5_000, 0.01
 """Runs that are timed before a test, at most, and their share of all."""
 _SLOW: Final = 3e-5
 """Seconds: a mechanism that takes longer for a run is emulated while situations are compared, if it can be."""
-_EMULATED, _EMULATED_CALLS, _EMULATED_TIMES = 0.4, 4_000_000, 10
+_RESTART: Final = 0.03
+"""Share of the seconds and runs that starting a slow mechanism again may take, in two processes."""
+_EMULATED, _EMULATED_CALLS, _EMULATED_TIMES = 0.15, 4_000_000, 10
 """Budget of an emulation, of which the comparison takes a quarter: seconds, as a share of all, and runs, also as
 a multiple of those of the audit."""
 _SAMPLED: Final = 2_000
 """Outputs on which looking is timed."""
-_IN_TIME: Final = 0.93
+_IN_TIME: Final = 0.96
 """Part of the seconds that tests are planned to end in."""
 _RATIOS: Final = 200_000
 """Runs on which the edge of a ratio is chosen, at most: they tell probabilities that are too small to be seen."""
@@ -84,6 +87,8 @@ class Budget:
     spent: int = 0
     clock: Callable[[], float] = time.monotonic
     """What tells seconds: one that counts processor time measures alike on a busy machine."""
+    started: float = 0.0
+    """Seconds that starting took before it was made: they are spent."""
     began: float = field(init=False)
     timed: int = 0
     """Runs whose time is known."""
@@ -95,7 +100,7 @@ class Budget:
     """Seconds that this took."""
 
     def __post_init__(self) -> None:
-        self.began = self.clock()
+        self.began = self.clock() - self.started
 
     @property
     def elapsed(self) -> float:
@@ -189,11 +194,23 @@ class Experiment:
             yield table
 
     def pilot(self, situation: Situation) -> None:
-        """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
+        """A few runs, to see how long they take before any are planned: one, then more where that was quick enough.
+
+        A slow function goes on in two processes.
+        """
+        started = 0.0
         for size in (1, LEAST):
             if self.budget.inside < 0.1 * self.budget.seconds:
                 self.budget.timed, self.budget.inside = 0, 0.0  # the first may start something; it counts only alone
                 list(self.outputs(situation, situation.values()[0], size))
+                started = started or self.budget.inside
+        pace, runs = self.budget.pace, 2 * TWIN_RUNS + LEAST
+        room = started + runs * pace < _RESTART * self.budget.seconds and runs < _RESTART * self.budget.calls
+        if isinstance(self.mechanism, GuardedFunction) and pace > _SLOW and room:
+            record = situation.belief.draw(situation.given(situation.values()[0]), 1, self.generator)
+            self.budget.spent += self.mechanism.divide(record)
+            self.budget.timed, self.budget.inside = 0, 0.0
+            list(self.outputs(situation, situation.values()[0], LEAST))
 
     def learn(self, belief: Belief) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
@@ -364,10 +381,10 @@ _KEPT: Final = 8
 _FINALISTS: Final = 3
 _ROUNDS: Final = 4
 """Steps around the best, at most."""
-_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _TEST = 0.07, 0.06, 0.12, 0.08, 0.12, 0.5
-"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event; and what is
-left for the test at least."""
-_MOST_RUNS, _MOST_BY_RATIO = 20_000, 8_000
+_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _CONFIRM, _TEST = 0.07, 0.06, 0.12, 0.08, 0.12, 0.04, 0.5
+"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event, a look at
+one that was chosen by emulation; and what is left for the test at least."""
+_MOST_RUNS, _MOST_BY_RATIO = 20_000, 4_000
 """For one value of one situation while exploring, and where events are made of a ratio."""
 
 
@@ -442,7 +459,7 @@ def find(
     finalists = search.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)
     best = fast.refine(finalists[0], fast.budget.runs(_CHOICE * search.share))
     if fast is not laboratory:
-        best = laboratory.confirm(best, laboratory.budget.runs(_CHOICE * share))
+        best = laboratory.confirm(best, laboratory.budget.runs(_CONFIRM * share))
     progress("testing the event on fresh runs")
     tested = laboratory.test(best, end, delta)
     return AuditFinding(trial=best, bound=tested, tried=len(search.seen))

@@ -67,6 +67,10 @@ class CommandMechanism:
         """Data sets it was run on so far."""
         return self._spent.calls
 
+    def end_by(self, deadline: float) -> None:
+        """Let nothing run past this time of ``time.monotonic``."""
+        self._spent.deadline = deadline
+
     def close(self) -> None:
         """Nothing to do: every run ends its own process."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import mmap
 import os
 import signal
@@ -197,6 +199,33 @@ def _write(file: int, part: npt.NDArray[np.float64], at: int) -> None:
         data, at = data[written:], at + written
 
 
+TWIN_RUNS, _TWIN_NUMBERS = 100, 16
+"""Runs by which two processes are compared, and numbers of an output that are looked at."""
+_ALIKE: Final = 0.5
+"""The correlation of ranks from which on noise is taken to be shared: independent noise has it once in a million times.
+"""
+
+
+def shares_noise(first: Outputs, second: Outputs) -> bool:
+    """Whether two processes answer one question alike, run by run: with the same numbers, or some that go along."""
+    if np.array_equal(first, second):
+        return True
+    numbers = zip(first.T[:_TWIN_NUMBERS], second.T[:_TWIN_NUMBERS], strict=True)
+    varying = [pair for pair in numbers if min(float(part.std()) for part in pair) > 0]
+    return any(abs(float(np.corrcoef(_ranks(one), _ranks(other))[0, 1])) > _ALIKE for one, other in varying)
+
+
+def _ranks(numbers: Outputs) -> Outputs:
+    """From the smallest to the largest, equal ones alike: a few that lie far out say no more than others."""
+    ordered = np.sort(numbers)
+    sides = [np.searchsorted(ordered, numbers), np.searchsorted(ordered, numbers, side="right")]
+    return np.asarray(np.sum(sides, axis=0), dtype=np.float64)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 AT_ONCE: Final = 10_000
 """Data sets handed to a batched function in one call."""
 
@@ -230,11 +259,13 @@ class Spending:
     budget: RunBudget
     seconds: float = 0.0
     calls: int = 0
+    deadline: float = math.inf
+    """The end, by the clock of ``time.monotonic``: what goes by between runs counts too."""
 
     @property
     def seconds_left(self) -> float:
         """Seconds that the next runs may take."""
-        return self.budget.seconds - self.seconds
+        return min(self.budget.seconds - self.seconds, self.deadline - time.monotonic())
 
     def admit(self, name: str, m: int) -> None:
         """Refuse runs that the budget has no room for."""
@@ -256,7 +287,7 @@ class Spending:
 
 @dataclass(eq=False)
 class GuardedFunction:
-    """A Python function as a mechanism; see ``outside_mechanism``. It runs in a child process of its own."""
+    """A Python function as a mechanism; see ``outside_mechanism``. It runs in a child process of its own, or in two."""
 
     name: str
     load: Callable[[], Loaded] = field(repr=False)
@@ -268,7 +299,7 @@ class GuardedFunction:
     budget: RunBudget = field(default_factory=RunBudget)
     progress: Progress | None = field(default=None, repr=False)
     _spent: Spending = field(init=False, repr=False)
-    _child: _Child | None = field(default=None, init=False, repr=False)
+    _children: list[_Child] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not hasattr(os, "fork"):
@@ -283,18 +314,44 @@ class GuardedFunction:
     @property
     def dp_loss(self) -> float | None:
         """Declared, or what the object says of itself."""
-        return self.declared if self.declared is not None else self._running_child().dp_loss
+        return self.declared if self.declared is not None else self._running()[0].dp_loss
 
     @property
     def calls(self) -> int:
         """Data sets it was run on so far."""
         return self._spent.calls
 
+    def end_by(self, deadline: float) -> None:
+        """Let nothing run past this time of ``time.monotonic``."""
+        self._spent.deadline = deadline
+
     def close(self) -> None:
-        """End the child process."""
-        if self._child is not None:
-            self._child.end()
-            self._child = None
+        """End what runs it."""
+        while self._children:
+            self._children.pop().end()
+
+    @property
+    def processes(self) -> int:
+        """In how many processes it runs."""
+        return len(self._children)
+
+    def divide(self, record: Records) -> int:
+        """Begin anew in two processes, which share the runs, where there are two cores and their noise is not the same.
+
+        A generator that was seeded before they part gives both the same noise, and runs that share it are not
+        independent. So both are asked about one data set, many times, before they are believed. Gives back how many
+        runs that took.
+        """
+        rows = np.repeat(checked_rows(record)[:1], TWIN_RUNS, axis=0)
+        if _cores() < 2:
+            return 0
+        self.close()
+        self._running()
+        self._start()
+        answers = self.run(np.concatenate([rows, rows]))
+        if shares_noise(answers[: len(rows)], answers[len(rows) :]):
+            self._children.pop().end()
+        return 2 * len(rows)
 
     def run(self, records: Records) -> Outputs:
         """One output for each row."""
@@ -311,33 +368,53 @@ class GuardedFunction:
             self._spent.calls += len(rows)
 
     def _run(self, rows: Records) -> Outputs:
-        child, m = self._running_child(), len(rows)
+        children = self._running()[: len(rows)]
         deadline = time.monotonic() + self._spent.seconds_left
-        child.ask(rows)
+        cuts = [len(rows) * n // len(children) for n in range(len(children) + 1)]
+        parts = [rows[begin:end] for begin, end in itertools.pairwise(cuts)]
+        for child, part in zip(children, parts, strict=True):
+            child.ask(part)
+        outputs, before = list[Outputs](), 0
+        for child, part in zip(children, parts, strict=True):
+            outputs.append(self._collected(child, len(part), deadline, before, len(rows)))
+            before += len(part)
+        if len({part.shape[1] for part in outputs}) > 1:
+            raise MechanismError(
+                f"{self.name} gave back {outputs[0].shape[1]:,} numbers and {outputs[1].shape[1]:,}; an output has the "
+                "same length every time"
+            )
+        return np.concatenate(outputs)
+
+    def _collected(self, child: _Child, size: int, deadline: float, before: int, m: int) -> Outputs:
+        """The outputs of one child, which has so many runs of all; others have done some before."""
         done, width = 0, 1
         while True:
-            kind, text = self._next_message(child, deadline, done, m)
+            kind, text = self._next_message(child, deadline, before + done, m)
             if kind == b"r":
                 done, width = json.loads(text)
                 if self.progress is not None:
-                    self.progress(f"running {self.name}: {done:,} of {m:,} runs")
+                    self.progress(f"running {self.name}: {before + done:,} of {m:,} runs")
             elif kind == b"d":
-                return child.outputs(m, width)
+                return child.outputs(size, width)
             else:
                 raise MechanismError(f"{self.name}: {text}")
 
-    def _running_child(self) -> _Child:
-        if self._child is None:
-            child = self._child = _Child(self.load, self.values, self.budget)
-            try:
-                kind, text = self._next_message(child, time.monotonic() + self._spent.seconds_left, 0, 0)
-                if kind != b"h":
-                    raise MechanismError(f"{self.name} {text}")
-                child.dp_loss = json.loads(text)["dp_loss"]
-            except BaseException:
-                self.close()
-                raise
-        return self._child
+    def _running(self) -> list[_Child]:
+        if not self._children:
+            self._start()
+        return self._children
+
+    def _start(self) -> None:
+        child = _Child(self.load, self.values, self.budget)
+        self._children.append(child)
+        try:
+            kind, text = self._next_message(child, time.monotonic() + self._spent.seconds_left, 0, 0)
+            if kind != b"h":
+                raise MechanismError(f"{self.name} {text}")
+            child.dp_loss = json.loads(text)["dp_loss"]
+        except BaseException:
+            self.close()
+            raise
 
     def _next_message(self, child: _Child, deadline: float, done: int, m: int) -> tuple[bytes, str]:
         """The next message; hangs and deaths become errors."""

@@ -1,0 +1,32 @@
+"""When the command line began, for what is told how many seconds it has in all: starting takes some of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+_BUSY: Final = 10.0
+"""Seconds that a second of processor time takes on a busy machine, at most. A process that was something else before
+it became this one is older than it began."""
+_began: list[float] = []
+
+
+def note_start() -> None:
+    """The process is the command line's own, and is here after what Python needed to start."""
+    _began[:] = [time.monotonic() - min(_age(), _BUSY * time.process_time())]
+
+
+def seconds_since_start() -> float:
+    """Seconds since the process began; 0 where the command line runs in somebody else's."""
+    return time.monotonic() - _began[0] if _began else 0.0
+
+
+def _age() -> float:
+    """Seconds that this process is old; its processor time where the system does not tell (``/proc``, on Linux)."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])  # field 22 of proc(5): since the system started
+        return max(time.process_time(), time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.process_time()
