@@ -404,7 +404,9 @@ class SpansAfter:
         _reach(ends, logs, seen, under, said)
         weights = self._near.weights(ends.many)
         lift = np.where(
-            ends.many > 1, np.exp(np.minimum(self.loss * ends.many, min(self.most + self.loss, _LARGEST_LOG))), 1.0
+            ends.many > 1,
+            np.exp(np.minimum(self.loss * (ends.many - 1), min(self.most + self.loss, _LARGEST_LOG))),
+            1.0,
         )
         lift = lift[:, None, None]
         others = weights.swapaxes(1, 2)
