@@ -57,3 +57,15 @@ def test_however_long_the_series_is(table, start, n):
 def test_records_of_one_part_of_a_cycle_are_not_told_apart_for_ever():
     assert tells_apart(inputs.chain(CYCLE, np.eye(3)[2]), 700) is None
     assert tells_apart(inputs.chain(LEFT_FOR_GOOD, np.eye(3)[0]), 700) is None
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+@pytest.mark.parametrize("length", [520, 100_000, None])
+def test_a_long_series_of_a_cycle_leaks_no_less_than_a_short_one(who, length):
+    """More records never say less, so an upper end that is a tenth smaller would be below what fewer records leak."""
+    table = np.array([[0.0, 0.0, 0.6, 0.4], [0.0, 0.0, 0.3, 0.7], [0.8, 0.2, 0.0, 0.0], [0.1, 0.9, 0.0, 0.0]])
+    law = np.array([0.5, 0.5, 0.0, 0.0])
+    short = tight_leakage(table, 0.3, start=law, length=40, adversary=who)
+    long = tight_leakage(table, 0.3, start=law, length=length, adversary=who)
+    assert long.upper >= short.lower
+    assert long.upper <= long.lower * (1 + 1e-6)

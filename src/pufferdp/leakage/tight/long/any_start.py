@@ -23,9 +23,11 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.leakage.tight.any_start import MOST_STATES, best_odds
+from pufferdp.leakage.tight.any_start import MOST_STATES
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.passes import BLOCK, DEEP, DEEP_BLOCK, SETTLED, Passes, beyond
+from pufferdp.leakage.tight.long.slow import SlowStart
+from pufferdp.leakage.tight.long.spans import largest_prior, on_chord
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END
 from pufferdp.leakage.tight.steady import LongEnds, LongSide
@@ -50,12 +52,19 @@ _AHEAD: Final = 0.45
 """The share of what is left that a side is allowed to take."""
 _ROUNDING: Final = 80 * 2.0**-53
 """More than the rounding of one step, as a share of the quotient."""
-_SLACK: Final = 1e-13
 _AT_ONCE: Final = 20_000
 """Intervals that are bounded by chords at a time."""
 _LARGEST_LOG: Final = 600.0
 _DEEPEST: Final = 1 << 17
 """Records on a side that are looked at one by one."""
+_SLOW: Final = 1024
+"""Chains that remember so many records are followed in leaps (see ``slow``)."""
+_MOST_MOVES: Final = 3000.0
+"""As long as no state is left more often than that meanwhile: a state that is left soon cannot be leapt over."""
+_COMPARED: Final = 12
+"""Pairs that are compared, roughly, to see where to begin."""
+_CLIMBED: Final = 2
+"""Pairs that are climbed before all others are compared with them."""
 _LEAST: Final = 1e-200
 """Where a path between two states is rarer than this, products may lose it."""
 _DOUBLINGS: Final = 14
@@ -103,7 +112,7 @@ class FirstSide:
         """Better lower ends, at the μ that are tried first."""
         for d, after, _ in self.passes.follow(self._grid, self.depth):
             part = slice(d, d + after.shape[1])
-            found = self._largest_prior(after, *self.plain[:, part]) + self._grid[:, None]
+            found = largest_prior(after, *self.plain[:, part]) + self._grid[:, None]
             best = found.argmax(axis=0)
             self._keep(np.arange(d + 1, part.stop + 1), found[best, np.arange(len(best))], self._grid[best])
 
@@ -177,7 +186,7 @@ class FirstSide:
                 for i, (low, high) in enumerate(itertools.pairwise(ends.tolist())):
                     near, far = at[i], at[min(i + 1, len(at) - 1)]
                     vectors, scales = after[near, here - d - 1], sizes[near, here - d - 1]
-                    prior = self._largest_prior(vectors, x, y)
+                    prior = largest_prior(vectors, x, y)
                     if np.isfinite(low):
                         self._keep(here, prior + low, np.full(len(here), low))
                     most = np.where(np.isneginf(prior), -np.inf, self.group[here])
@@ -189,7 +198,8 @@ class FirstSide:
                         some = todo[begin : begin + _AT_ONCE]
                         where = here[some] - d - 1
                         chord = _on_scale(after[far, where], sizes[far, where] - scales[some])
-                        bound = self._on_chord((low, high), vectors[some], chord, scales[some], x[some], y[some])
+                        ends_of = np.full(len(some), low), np.full(len(some), high)
+                        bound = on_chord(*ends_of, vectors[some], chord, scales[some], x[some], y[some])
                         most[some] = np.minimum(most[some], bound)
                     over = most > enough[here]
                     np.maximum.at(self._settled, here[~over], most[~over])
@@ -201,41 +211,6 @@ class FirstSide:
         better = (found > self.low[records]) & np.isfinite(found)
         self.low[records[better]] = np.minimum(found, self.group[records])[better]
         self.mu[records[better]] = logs[better]
-
-    def _largest_prior(self, vectors: Floats, x: Floats, y: Floats) -> Floats:
-        """The log of G: the largest z(y)/z(x) over the laws that reach μ; −∞: there are none; ∞: it has no bound."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where((vectors >= 0) & (y > 0), y / x, 0.0).max(axis=-1)
-            for u, v in zip(*np.triu_indices(self.passes.size, 1), strict=True):
-                one, two = vectors[..., u], vectors[..., v]
-                first, second = np.abs(two), np.abs(one)
-                found = (first * y[..., u] + second * y[..., v]) / (first * x[..., u] + second * x[..., v])
-                most = np.fmax(most, np.where(((one > 0) & (two < 0)) | ((one < 0) & (two > 0)), found, 0.0))
-            return np.asarray(np.log(most))
-
-    def _on_chord(
-        self, ends: tuple[float, float], near: Floats, far: Floats, scales: Floats, x: Floats, y: Floats
-    ) -> Floats:
-        """What laws and algorithms between two μ leak at most, from the chord of α: logs."""
-        low, high = ends
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if np.isinf(high):  # behind the last μ a vector falls at least as fast as the plain law of y
-                slope, top = y * np.exp(np.minimum(low - scales, 700.0))[:, None], np.inf
-            elif np.isinf(low):
-                slope, top = near - far, 1.0
-            else:
-                top = math.exp(min(high - low, 700.0))
-                slope = (near - far) / (top - 1)
-            # Rounding must not hide which values of the first record rule out x or y.
-            slope = np.where(y > 0, slope, 0.0)
-            line = np.where(x > 0, near if np.isinf(low) else near + slope, 0.0)
-            first, second = np.triu_indices(self.passes.size)
-            parts = [(part[:, first], part[:, second]) for part in (line, slope, y, x)]
-            least = np.full((len(x), 1), 0.0 if np.isinf(low) else 1 - _SLACK)
-            values, _ = best_odds(parts, least, np.full((len(x), 1), top * (1 + _SLACK)))
-            lost = ~(np.isfinite(line) & np.isfinite(slope)).all(axis=1)
-            out = np.log(values.max(axis=1)) + (high if np.isinf(low) else low)
-        return np.where(lost | np.isnan(out), np.inf, out)
 
     def law(self, records: int) -> tuple[tuple[int, float], ...]:
         """The law of the first of so many records behind the lower end; a value may have no more than a limit."""
@@ -351,7 +326,12 @@ class AnyStart:
         """See ``any_start_series``, which refuses what this cannot do."""
         self.kernel, self.length, self.known = chain.kernels[0], length, known
         self.path = _path(self.kernel)
-        self.depth = self._forgets() if length is None else min(length - 1, self._forgets())
+        depth = self._forgets()
+        slow = depth if length is None else min(length - 1, depth)
+        self.slow = slow >= _SLOW and slow * (1 - float(np.diag(self.kernel).min())) <= _MOST_MOVES
+        """Whether the chain is followed in leaps."""
+        self.depth = slow if self.slow else min(slow, _DEEPEST)
+        self._hints: dict[tuple[int, int], tuple[int, float, int]] = {}
         self._order = self._likeliest()
         self._near = self._order[:1]
         self.width = WIDTH
@@ -361,7 +341,7 @@ class AnyStart:
         """Records behind which hardly anything is said."""
         values = np.sort(np.abs(np.linalg.eigvals(self.kernel)))
         slow = min(float(values[-2]), 1 - 1e-9)
-        return max(64, min(_DEEPEST, math.ceil(1.5 * math.log(SETTLED / 10) / math.log(max(slow, 1e-3)))))
+        return max(64, math.ceil(1.5 * math.log(SETTLED / 10) / math.log(max(slow, 1e-3))))
 
     def _likeliest(self) -> list[tuple[int, int]]:
         """Pairs by what they add where losses are small."""
@@ -380,10 +360,65 @@ class AnyStart:
 
     def quick(self, loss: float) -> float:
         """What those pairs leak that leaked most the last time: what a search for the right loss needs."""
+        if self.slow:
+            self._choose(loss)
+            found = self._climbed(self._series(loss, self._near), self._near)
+            self._near = [
+                pair for pair, total in zip(self._near, found, strict=True) if total >= _NEAR_BEST * found.max()
+            ]
+            return float(found.max())
         return max(self._of_pair(pair, loss, 0.0, proof=False).lower for pair in self._near)
+
+    def _choose(self, loss: float) -> None:
+        """Which pairs of a slow chain to begin with."""
+        if not self._hints:
+            some = self._order[:_COMPARED]
+            rough = self._series(loss, some).compare()
+            order = np.argsort(-rough)
+            self._near = [
+                some[i] for n, i in enumerate(order[:_CLIMBED]) if n == 0 or rough[i] >= _NEAR_BEST * rough.max()
+            ]
+
+    def _series(self, loss: float, pairs: list[tuple[int, int]]) -> SlowStart:
+        """Of a slow chain."""
+        return SlowStart(self.kernel, pairs, loss, self._side_bound(loss), self.length, self.depth, self.known)
+
+    def _climbed(self, series: SlowStart, pairs: list[tuple[int, int]]) -> Floats:
+        """What some pairs reach, from where they were worst the last time."""
+        place = {pair: i for i, pair in enumerate(series.pairs)}
+        hints = {place[pair]: self._hints[pair] for pair in pairs if pair in self._hints}
+        found = series.climb(np.array([place[pair] for pair in pairs]), hints)
+        self._hints.update({series.pairs[i]: hint for i, hint in series.hints.items()})
+        return found
+
+    def _of_slow(self, loss: float) -> Worst:
+        """All pairs of a slow chain."""
+        self._choose(loss)
+        series, pairs = self._series(loss, self._order), self._near
+        reached = self._climbed(series, pairs)
+        upper = series.prove(self.width)
+        at, records, mu = series.at
+        if records > 0:
+            self._hints[series.pairs[at]] = records, mu, series.after.best_known(at)
+        best = [pair for pair, total in zip(pairs, reached.tolist(), strict=True) if total >= _NEAR_BEST * series.best]
+        self._near = list(dict.fromkeys([series.pairs[at], *best]))
+        rest = series.top if self.length is None else self.length - 1 - records
+        distance, state, added, log_mu = series.after.behind(at, rest)
+        group = math.inf if self.length is None else loss * self.length
+        return Worst(
+            series.best,
+            min(upper, group),
+            series.pairs[at],
+            records,
+            (max(0.0, series.best - loss - added), added),
+            series.law(),
+            (distance, state if state >= 0 else OPEN_END, log_mu),
+        )
 
     def at(self, loss: float) -> Worst:
         """The worst of all pairs and records."""
+        if self.slow:
+            return self._of_slow(loss)
         best: Worst | None = None
         upper, leaks, k = 0.0, [], len(self.kernel)
         followed = self._order
