@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import pufferdp
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import TwiceError, check_values, parse_json
+from pufferdp.leakage.tight import sides
+from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.publish import verify as verification
+from pufferdp.publish.answers import estimate
+from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.certificate import embedded_certificate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -98,3 +103,33 @@ def test_reading_is_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "_content", slowly)
     with pytest.raises(CertificateError, match=r"takes more than 0\.1 s"):
         pufferdp.verify(path, seconds=0.1)
+
+
+def test_many_steps_are_followed_in_blocks_that_fit() -> None:
+    """A chain of 60 states with a start of its own took 2.4 GB in the seven seconds before it was refused."""
+    draw = np.random.default_rng(2)
+    chain = {"transition": draw.dirichlet(np.ones(6), size=6), "start": draw.dirichlet(np.ones(6))}
+    whole = TightCurve(**chain, length=300)(0.3)
+    blocks, walk = set(), sides._Search._walk
+
+    def counted(self: Any, vectors: Any, sizes: Any, run: Any, d: int, steps: int) -> Any:
+        blocks.add(steps)
+        return walk(self, vectors, sizes, run, d, steps)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sides._Search, "_walk", counted)
+        patch.setattr(sides, "_MOST_ENTRIES", 1)
+        assert TightCurve(**chain, length=300)(0.3) == pytest.approx(whole, rel=1e-9)
+    assert blocks == {1}
+
+
+def test_a_posterior_of_too_many_pairs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hidden chain with a hundred states and a hundred values the chain of pairs takes 3 GB."""
+    rows = np.full((2, 2), 0.5)
+    model = pufferdp.HiddenMarkov(transition=rows, emission=[[0.8, 0.2], [0.3, 0.7]], states=("a", "b"))
+    options: dict[str, Any] = {"model": model, "column": "s", "query": "count:a", "epsilon": 1}
+    frame = pl.DataFrame({"s": ["a", "b"] * 4})
+    assert pufferdp.release(frame, **options).denoised is not None
+    monkeypatch.setattr(estimate, "_MOST_PAIRS", 3)
+    monkeypatch.setattr(estimate, "_PRIORS", Remembered(64))
+    assert pufferdp.release(frame, **options).denoised is None
