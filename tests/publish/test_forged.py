@@ -107,10 +107,11 @@ def _made(kind: str) -> Any:
 
 
 BESIDE = {
-    "flip": ("rho", "loss", "expected_noise", "dp_loss", "length", "mechanism", "epsilon", "adversary", "labels"),
+    "flip": ("rho", "loss", "expected_noise", "dp_loss", "length", "mechanism", "epsilon", "adversary", "labels",
+             "constant"),
     "redact": ("method", "epsilon", "adversary", "leakage", "utility", "records", "private", "mark", "blocks",
-               "redaction_probabilities"),
-    "flow": ("flow", "sigma", "dobrushin", "labels", "repair", "estimates"),
+               "redaction_probabilities", "leakage_to", "whole", "known", "columns", "kept", "states"),
+    "flow": ("flow", "sigma", "dobrushin", "labels", "repair", "estimates", "guess"),
 }  # fmt: skip
 
 
@@ -120,7 +121,7 @@ def _other(value: Any) -> Any:
         key = next(iter(value))
         return {**value, key: _other(value[key])}
     if isinstance(value, list):
-        return [*value[:-1], _other(value[-1])]
+        return [*value[:-1], _other(value[-1])] if value else ["x"]
     return f"{value}x" if isinstance(value, str) else (value or 0) + 1
 
 
@@ -134,6 +135,29 @@ def test_series_and_flows_are_not_said_to_be_others_beside_their_certificates(tm
         path.write_text(json.dumps({**output, key: _other(output[key])}))
         with pytest.raises(CertificateError, match=f"beside the certificate does not follow from it .*{key}"):
             read_certificate(path)
+
+
+@pytest.mark.parametrize("change", ["rows", "rows alone", "columns", "text", "estimate", "estimate alone"])
+def test_a_table_is_not_said_to_be_another_beside_its_certificate(tmp_path: Path, change: str) -> None:
+    """Without an estimate beside it, or with one that is no table, any other table was taken."""
+    people = pl.DataFrame({"who": ["a"] * 10 + ["b"] * 10, "state": ["rest"] * 20})
+    options: dict[str, Any] = {"model": ACTIVITY, "column": "state", "by": "who", "independent": True, "epsilon": 1}
+    made = pufferdp.release(people, per=["person"], query=["count:rest"], **options)
+    output, path = json.loads(json.dumps(made.to_dict())), tmp_path / "mine.json"
+    path.write_text(json.dumps(output))
+    assert read_certificate(path) == output["certificate"]
+    part = "estimate" if change.startswith("estimate") else "table"
+    if change == "text":
+        output[part] = "a table"
+    elif change == "columns":
+        del output[part]["columns"]
+    else:
+        output[part]["rows"][0][-1] += 1
+    if change.endswith("alone"):
+        del output["table" if part == "estimate" else "estimate"]
+    path.write_text(json.dumps(output))
+    with pytest.raises(CertificateError, match="beside the certificate does not follow from it"):
+        read_certificate(path)
 
 
 @pytest.mark.parametrize("where", ["first", "inside", "beside"])

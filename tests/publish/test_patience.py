@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -99,6 +101,28 @@ def test_what_becomes_another_error_on_its_way() -> None:
         within(0.1, stubborn, too_long)
     with pytest.raises(TypeError, match="of its own"):
         within(5.0, own_error, too_long)
+
+
+@pytest.mark.parametrize("time_is_over", [False, True])
+def test_a_profiler_works_behind_it(time_is_over: bool) -> None:
+    """In Python 3.11 everything that was profiled, debugged or measured for coverage behind ``verify`` hung."""
+    work = "spin" if time_is_over else "int"
+    code = f"""
+import sys
+from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.patience import within
+def spin():
+    while True: pass
+try:
+    within(0.05, {work}, lambda: CertificateError("takes too long"))
+except CertificateError as error:
+    print(error)
+sys.setprofile(lambda *event: None)
+(lambda: None)()
+print("done")
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert made.stdout.split("\n") == [*(["takes too long"] if time_is_over else []), "done", ""]
 
 
 def own_error() -> None:

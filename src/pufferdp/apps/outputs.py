@@ -35,6 +35,7 @@ from pufferdp.basics.places import (
     spare_folders,
     sync,
 )
+from pufferdp.basics.words import visible
 
 R = TypeVar("R")
 SCREEN: Final = threading.RLock()
@@ -274,7 +275,7 @@ class Delivery:
         """One JSON object for machines, or text for people, on stdout unless another stream is named."""
         stream, name = (stream, "stderr") if stream is not None else (sys.stdout, "stdout")
         try:
-            put(json.dumps(content, allow_nan=False) if as_json else text(), stream)
+            put(json.dumps(content, allow_nan=False) if as_json else visible(text()), stream)
             self._shown_whole = as_json and stream is not None
         except BrokenPipeError:
             silence(stream)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +32,8 @@ def parse_json(text: str) -> Any:
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in content if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)  # counted one by one, a million names take hours
+        twice = next(name for name in content if times[name] > 1)
         raise TwiceError(f"{twice[:60]!r} is given twice; give every name once")
     return content
 
@@ -70,22 +72,34 @@ def check_values(content: object, error: type[InputError], what: str, *, finite:
 
     With ``finite`` NaN and Infinity too, where nobody says so in better words later.
     """
-    values = [content]
-    while values:
-        value = values.pop()
-        if isinstance(value, dict):
-            values += [*value.keys(), *value.values()]
-        elif isinstance(value, (list, tuple)):
-            values += value
-        elif isinstance(value, int) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
+    level = [content]
+    while level:  # a level at a time: value by value, a table of two million entries takes seconds
+        kinds = set(map(type, level))
+        whole = _instances(level, kinds, int)
+        if whole and not -LARGEST_WHOLE <= min(whole) <= max(whole) < LARGEST_WHOLE:
+            value = next(value for value in whole if not -LARGEST_WHOLE <= value < LARGEST_WHOLE)
             raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or correct it", value=value)
-        elif finite and isinstance(value, float) and not math.isfinite(value):
-            raise error(f"{what} holds {value}, which JSON does not have; give a finite number", value=value)
-        elif isinstance(value, str) and not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise error(f"{what} holds the text {ascii(value)[:60]}, which is not Unicode; correct it") from None
+        for value in _instances(level, kinds, float) if finite else ():
+            if not math.isfinite(value):
+                raise error(f"{what} holds {value}, which JSON does not have; give a finite number", value=value)
+        for value in _instances(level, kinds, str):
+            if not value.isascii():
+                try:
+                    value.encode()
+                except UnicodeEncodeError:
+                    raise error(
+                        f"{what} holds the text {ascii(value)[:60]}, which is not Unicode; correct it"
+                    ) from None
+        objects, lists = _instances(level, kinds, dict), _instances(level, kinds, (list, tuple))
+        level = [*chain.from_iterable(objects), *chain.from_iterable(map(dict.values, objects))]
+        level += chain.from_iterable(lists)
+
+
+def _instances(values: list[Any], kinds: set[type], kind: type | tuple[type, ...]) -> list[Any]:
+    """The values that are of a kind, where ``kinds`` are those of all of them."""
+    if not any(issubclass(other, kind) for other in kinds):
+        return []
+    return values if len(kinds) == 1 else [value for value in values if isinstance(value, kind)]
 
 
 def found_text(value: object) -> str:

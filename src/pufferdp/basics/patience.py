@@ -69,10 +69,11 @@ class _Watch(threading.Thread):
             pause = _AGAIN
 
     def stop(self) -> None:
-        """From here on nothing is raised."""
+        """From here on nothing is raised. Called by the thread that is watched."""
         with self._alone:
             self._over.set()
-            _raise_in(self._watched, None)
+        if self.ended:
+            _take_back()
 
 
 def _spent(thread: int) -> float:
@@ -81,7 +82,20 @@ def _spent(thread: int) -> float:
     return time.monotonic() if ask is None else time.clock_gettime(ask(thread))
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Let a thread raise an exception at its next step; None takes back one that it has not raised yet."""
-    raised = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+def _take_back() -> None:
+    """Take back what this thread has been told to raise, whether it has raised it or not.
+
+    To tell it to raise nothing is not enough: before Python 3.12 the interpreter then goes on looking for what it
+    should raise, for ever where a profiler, a debugger or a measure of coverage is at work. So it raises it once more.
+    """
+    try:
+        _raise_in(threading.get_ident(), OutOfTime)
+        while True:  # until its next step
+            time.sleep(0)
+    except OutOfTime:
+        return
+
+
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """Let a thread raise an exception at its next step."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -93,3 +94,15 @@ def shape_text(shape: Sequence[int]) -> str:
 def rows_text(count: int) -> str:
     """So many rows: ``1 row``, ``2,016 rows``."""
     return f"{count:,} row{'s' * (count != 1)}"
+
+
+_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What moves the cursor, clears the screen or turns letters round."""
+
+
+def visible(text: str) -> str:
+    """A text as a terminal may print it, with its control characters spelt out.
+
+    A stranger's file has names and warnings in it, and those must not write over what we say of the file.
+    """
+    return _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)

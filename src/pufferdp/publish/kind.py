@@ -345,6 +345,8 @@ class Kind(ABC, Generic[P, S, C]):
             claims = {key: claim for key, claim in self.beside(certificate).items() if key in output}
         except (ValidationError, LookupError, TypeError):
             return []
+        except (PufferdpError, ValueError) as error:  # what is beside it cannot follow from it
+            return [str(error)]
         return differences(claims, {key: output[key] for key in claims})
 
     def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:

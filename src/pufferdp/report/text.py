@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable
 
-from pufferdp.basics.words import line_width, number, table
+from pufferdp.basics.words import line_width, number, table, visible
 from pufferdp.report.charts import Bars, Chart
 from pufferdp.report.page import Block, Figure, Medium, Page, Table
 
@@ -16,7 +16,7 @@ def terminal(page: Page, verbose: bool = False) -> str:
     medium = Medium.VERBOSE if verbose else Medium.BRIEF
     shown = [block for section in page.sections_for(medium) for block in section.blocks]
     first = ("\n".join(map(wrap_sentence, sentences)) for sentences in (page.verdict, page.opening))
-    return "\n\n".join([*filter(None, first), *_each(shown)])
+    return visible("\n\n".join([*filter(None, first), *_each(shown)]))
 
 
 def blocks_text(blocks: Iterable[Block]) -> str:

@@ -15,6 +15,7 @@ import pytest
 import pufferdp
 from pufferdp.apps.verbs import command_line
 from pufferdp.publish import noise
+from pufferdp.publish.certificate import content_hash
 from tests.apps.cli.conftest import CHAIN, Run, write
 
 VERBS = (
@@ -331,3 +332,19 @@ def test_the_process_has_the_exit_code_of_the_command_line(words: list[str], cod
     done = subprocess.run([sys.executable, "-m", "pufferdp", *words], capture_output=True, timeout=60)
     assert done.returncode == code
     assert bool(done.stdout) == (code == 0) and bool(done.stderr) == (code != 0)
+
+
+def test_a_strangers_file_does_not_write_over_what_is_said_of_it(run: Run, folder: Path) -> None:
+    """Its names and warnings could clear the screen, and print ``valid`` there."""
+    golden = Path(__file__).parents[2] / "golden" / "answer-histogram-balanced.json"
+    content = json.loads(golden.read_text(encoding="utf-8"))
+    content["warnings"] = ["\x1b[2J\x1b[31mred\r\x9b1m \u202eback"]
+    content["sha256"] = content_hash(content)
+    (folder / "c.json").write_text(json.dumps(content), encoding="utf-8")
+    made = run("verify", "c.json")
+    assert made.code == 0
+    assert "\\x1b[2J\\x1b[31mred" in made.out
+    assert not set(made.out) & set("\x1b\r\x9b\u202e")
+    assert "\\x9b1m \\u202eback" in made.out
+    made = run("verify", "no\x1b[2J.json")
+    assert (made.code, "\x1b" in made.err) == (2, False)

@@ -131,8 +131,9 @@ def _say(message: str) -> None:
     if sys.stderr is not None:  # print would take stdout instead
         with suppress(OSError, ValueError):
             from pufferdp.apps.flags import flags
+            from pufferdp.basics.words import visible
 
-            print(f"pufferdp: {flags(' '.join(message.splitlines()))}", file=sys.stderr, flush=True)
+            print(f"pufferdp: {visible(flags(' '.join(message.splitlines())))}", file=sys.stderr, flush=True)
 
 
 def _fill_closed() -> None:

@@ -36,17 +36,15 @@ def verify(
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import RefusedError
-    from pufferdp.publish.certificate import read_signed
     from pufferdp.publish.noise import SEEDED
-    from pufferdp.publish.verify import verify as check
+    from pufferdp.publish.verify import read_and_verify
     from pufferdp.report.registry import promise_of, vouched_words
     from pufferdp.report.text import blocks_text, wrap_sentence
 
     allowed = options.number("seconds", seconds)
-    raw, signature = read_signed(certificate)
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw, head=head, table=table, signature=signature, signer=signer, seconds=allowed)
+        raw, result = read_and_verify(certificate, head=head, table=table, signer=signer, seconds=allowed)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))

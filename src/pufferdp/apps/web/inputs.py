@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol
 
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.basics.errors import CertificateError
-from pufferdp.basics.files import TwiceError, parse_json
+from pufferdp.basics.files import TwiceError
 from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.certificate import embedded_certificate, is_report, unwrapped
+from pufferdp.publish.certificate import parse_certificate, unwrapped
 from pufferdp.publish.reading import check_reading, read_exact
 
 KEPT_LOOKS: Final = 20
@@ -134,8 +134,7 @@ def decorate(parts: dict[str, Callable[[], Any]], charged: bool) -> dict[str, An
 def certificate_in(name: str, content: bytes) -> dict[str, Any]:
     """The content of a certificate; of a release its certificate, of a report the one that is embedded."""
     try:
-        text = content.decode("utf-8-sig")
-        raw = parse_json(embedded_certificate(text) if is_report(text) else text)
+        raw = parse_certificate(content.decode("utf-8-sig"), repr(name))
     except TwiceError as error:
         raise CertificateError(f"{name!r}: {error}") from None
     except (ValueError, RecursionError):

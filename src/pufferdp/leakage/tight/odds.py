@@ -69,6 +69,10 @@ def contracted(odds: float, variation: float) -> float:
     return min(least, least + 2 * (math.log1p(math.exp(-far)) - math.log1p(math.exp(-near))))
 
 
+_MOST_RATIOS: Final = 1 << 23
+"""Ratios of a table that are held at a time."""
+
+
 def largest_log_odds(table: npt.ArrayLike) -> float:
     """Δ of a kernel, or of any table of a pair: the same whichever of the two is given. Infinite where zeros differ.
 
@@ -82,9 +86,11 @@ def largest_log_odds(table: npt.ArrayLike) -> float:
     if found.size == 0 or min(found.shape) < 2:
         return 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(found)
-        ratios = logs[:, None, :] - logs[None, :, :]  # (s, s', u)
-    top = np.nanmax(np.where(np.isnan(ratios), -np.inf, ratios), axis=2)
+        logs, top = np.log(found), np.empty((len(found), len(found)))
+        some = max(1, _MOST_RATIOS // found.size)  # rows at a time: with a thousand states all of them are 8 GB
+        for at in range(0, len(found), some):
+            ratios = logs[at : at + some, None, :] - logs[None, :, :]  # (s, s', u)
+            top[at : at + some] = np.nanmax(np.where(np.isnan(ratios), -np.inf, ratios), axis=2)
     most = top + top.T
     return float(most.max())
 

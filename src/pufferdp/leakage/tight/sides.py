@@ -63,6 +63,8 @@ _FEW_ENDS: Final = 12
 """Ends at one distance, of all rows, up to which twice as many steps are made."""
 _FEW_ENTRIES: Final = 1 << 12
 """Rows times entries of a kernel up to which the kernels of some steps are picked at once."""
+_MOST_ENTRIES: Final = 1 << 23
+"""Of the vectors of one block of steps, of which ``_look`` holds some six copies: with 60 states they took 2.4 GB."""
 _SPARSE: Final = 128
 """Where a chain is followed so far that it hardly changes within so many records, lower ends are looked at once in
 them: first the best distance is found, then the best end."""
@@ -384,7 +386,9 @@ class _Search:
         if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
         lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
-        block = _BLOCK if self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
+block = _BLOCK if self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
+        while block > 1 and block * vectors.size > _MOST_ENTRIES:
+            block //= 2
         follows = len(rows) <= _FEW_ROWS and self.lasting is None and self.look.steady(rows)
         while d < depth and len(run):
             steps, far = (min(block, depth - d), False) if self.jumps is None else self._ahead(d, depth, level, roughly)

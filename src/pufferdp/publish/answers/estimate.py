@@ -139,6 +139,8 @@ class AnswerPrior:
 
 
 _PRIORS: Final[Remembered[AnswerPrior | None]] = Remembered(64)
+_MOST_PAIRS: Final = 2**12
+"""Pairs of a hidden state and a record up to which their chain is made: of ten thousand its table takes 3 GB."""
 _SMALL: Final = 2**16
 """Laws of more places than this are not kept: 64 of them would take 100 MB and more."""
 
@@ -194,6 +196,8 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
         return None
     chains, clock, hidden = chains_of(model), clock_of(model), hidden_of(model)
     if hidden is not None:
+        if len(hidden.pair_records) > _MOST_PAIRS:
+            raise NotApplicableError(f"there are more than {_MOST_PAIRS:,} pairs of a hidden state and a record")
         chains = (hidden.pair_chain,)
     value = dict(zip(model.labels, numbers, strict=True))
     if chains or clock is not None:

@@ -22,6 +22,7 @@ from pufferdp.publish.flips.certificate import SeriesCertificate, series_guarant
 from pufferdp.publish.flips.plan import (
     NOISE_CHAIN,
     THEOREMS,
+    ConstantAnswer,
     FlipDesign,
     describe,
     describe_noise,
@@ -169,7 +170,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The channel and the promise."""
         channel, guarantee = certificate["channel"], certificate["guarantee"]
-        rows = channel["matrix"]
+        rows, constant = channel["matrix"], ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))
         return {
             "rho": Near([rows[0][1], rows[1][0]] if len(rows) == 2 else rows),
             **{key: Near(channel[key]) for key in ("loss", "expected_noise", "dp_loss")},
@@ -177,6 +178,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             "mechanism": Exact(certificate["mechanism"]["name"]),
             **{key: Exact(guarantee[key]) for key in ("epsilon", "adversary")},
             "labels": Exact(certificate["labels"]),
+            "constant": Near({"state": constant.state, "error": constant.error}),
         }
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charge:

@@ -182,7 +182,15 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The flow, what follows from it, and its noise."""
         repeated = {key: Exact(certificate[key]) for key in ("flow", "labels", "repair", "estimates")}
-        return {**repeated, **{key: Exact(certificate["calibration"][key]) for key in ("sigma", "dobrushin")}}
+        simulation = certificate["simulation"]
+        trial = self.problem(FlowCertificate.model_validate(certificate)).problem.trial
+        # Like the error a mean of sums over all cells, of fewer draws where chains are long.
+        near = _ERRORS * math.sqrt(2 * simulation["draws"] / trial.drawn) * simulation["standard_error"]
+        return {
+            **repeated,
+            **{key: Exact(certificate["calibration"][key]) for key in ("sigma", "dobrushin")},
+            "guess": Exact(None) if trial.guess is None else Near(trial.guess, rel=0.0, abs=near),
+        }
 
     def as_stated(self, solution: FlowCalibration, stated: Mapping[str, Any]) -> FlowCalibration:
         """With the sigma of the certificate."""

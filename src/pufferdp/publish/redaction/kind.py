@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.redaction.design import (
@@ -103,6 +104,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         "mechanism.name": "which of the methods found the design; what it leaks follows from the design itself",
         "data.kept": "which other columns were written; the promise says what is believed of them",
         "data.chains": "where the chains end; the leakage must be right for them",
+        "data.private": "where the private rows stand, where a column says the order; the leakage must be right there",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "facts.epsilon": "a promise may be weaker than what the design leaks",
@@ -242,6 +244,8 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The promise, what it costs, and how likely each value of each row is redacted."""
         guarantee, blocks, data = certificate["guarantee"], certificate["blocks"], certificate["data"]
+        problem, kept = self.problem(RedactionCertificate.model_validate(certificate)), data.get("kept")
+        named = [data[key] for key in ("by", "order", "column") if data[key] is not None]
         claims: dict[str, Claim] = {
             "method": Exact(certificate["mechanism"]["name"]),
             **{key: Exact(guarantee[key]) for key in ("epsilon", "adversary", "private", "known")},
@@ -249,6 +253,11 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             "records": Exact(data["records"]),
             "mark": Exact(certificate["mark"]),
             "blocks": Exact(blocks),
+            "whole": Exact(guarantee.get("whole") is True),
+            "kept": Exact(kept or []),
+            "states": Exact(list(problem.hiding.chain.labels)),
+            "columns": Exact(None if kept is None else [*named, *kept]),
+            "leakage_to": Near(leakage_to_each(self.solve(problem, silent)), rel=_ROUNDING, abs=_ROUNDING),
         }
         if data["rows"] > LISTED:
             claims["redaction_probabilities"] = Exact(None)
@@ -348,6 +357,12 @@ def stated_spans(chains: Sequence[Sequence[int]]) -> tuple[Span, ...]:
         if len(span) != 2:
             raise CertificateError(f"data.chains holds {span}; it must be the first and the last row of a chain")
     return tuple((span[0], span[1]) for span in chains)
+
+
+def leakage_to_each(designs: Sequence[Design]) -> dict[str, float | None]:
+    """What designs leak to whoever knows nothing, and to whoever may know records; None where it is everything."""
+    each = {who: max(design.leakage_to(who) for design in designs) for who in (Adversary.PUFFERFISH, Adversary.BDP)}
+    return {str(who): leakage if math.isfinite(leakage) else None for who, leakage in each.items()}
 
 
 def read_designs(raw: dict[str, Any]) -> list[Design]:

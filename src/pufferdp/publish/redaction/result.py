@@ -17,7 +17,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem
 from pufferdp.publish.noise import mark_thresholds
 from pufferdp.publish.redaction.certificate import LISTED, RedactionCertificate
-from pufferdp.publish.redaction.kind import read_designs
+from pufferdp.publish.redaction.kind import leakage_to_each, read_designs
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""
@@ -166,11 +166,7 @@ class Redaction(Paged):
             "epsilon": hiding.epsilon,
             "adversary": str(hiding.adversary),
             "leakage": self.leakage,
-            # None where a mark or a release tells such an adversary everything.
-            "leakage_to": {
-                str(other): leak if math.isfinite(leak := self.leakage_to(other)) else None
-                for other in (Adversary.PUFFERFISH, Adversary.BDP)
-            },
+            "leakage_to": leakage_to_each([design for _, design in self.designs]),
             "utility": self.utility,
             "records": self.records,
             "private": list(self.private),

@@ -184,13 +184,20 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         try:
             stated = TableCertificate.model_validate(certificate)
             problem = self.problem(stated)
-            table, estimate = _table(output["table"]), _table(output["estimate"])
         except (PufferdpError, ValueError, KeyError, TypeError):
+            return []  # it does not hold by itself
+        beside = {name: output[name] for name in ("table", "estimate") if name in output}
+        try:
+            tables = {name: _table(raw) for name, raw in beside.items()}
+            table = tables.get("table") or _table(certificate["table"])
+            if table.sha256 != stated.table.sha256:
+                return ["the table is not the one of the certificate: its hash differs"]
+            nearest = nearest_table(problem.questions, problem.model, table)
+        except (PufferdpError, ValueError, KeyError, TypeError) as error:
+            return [f"{' and '.join(beside)} cannot be read as a table: {type(error).__name__}"] if beside else []
+        if "estimate" not in tables:
             return []
-        if table.sha256 != stated.table.sha256:
-            return ["the table is not the one of the certificate: its hash differs"]
-        nearest = nearest_table(problem.questions, problem.model, table)
-        return differences({"estimate": Near(nearest.to_dict())}, {"estimate": estimate.to_dict()})
+        return differences({"estimate": Near(nearest.to_dict())}, {"estimate": tables["estimate"].to_dict()})
 
     def as_stated(self, solution: TableNoise, stated: Mapping[str, Any]) -> TableNoise:
         """With the DP loss of the certificate."""

@@ -1,0 +1,135 @@
+"""Files of a stranger that are made to take long to read: each took seconds, minutes or hours."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import pufferdp
+from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.files import TwiceError, check_values, parse_json
+from pufferdp.leakage.tight import sides
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.publish import verify as verification
+from pufferdp.publish.answers import estimate
+from pufferdp.publish.answers.remembered import Remembered
+from pufferdp.publish.certificate import embedded_certificate
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("unit", ["<a ", "</", "<!", "<![CDATA[", "<script id=certificate ", "<a a=b ", " id "])
+def test_a_report_of_tags_that_never_end(unit: str) -> None:
+    """32 kB of them took ten seconds by Python's reader of HTML, and twice as many eight times as long."""
+    text = "<!doctype html>" + unit * (2**19 // len(unit))
+
+    def read() -> None:
+        with pytest.raises(CertificateError, match="no certificate"):
+            embedded_certificate(text)
+
+    assert seconds(read) < 0.5
+
+
+@pytest.mark.parametrize(
+    "tag", ['<script id="certificate">', "<SCRIPT type=x ID = 'certificate'>", "<script id=certificate/>"]
+)
+def test_the_certificate_of_a_report_is_found_however_its_tag_is_written(tag: str) -> None:
+    assert embedded_certificate(f"<!doctype html><script>1</script><p id=certificate>{tag}{{}}</script>") == "{}"
+
+
+def test_a_name_that_comes_twice_among_many() -> None:
+    """Each name was counted by itself."""
+    text = json.dumps({f"n{i}": 0 for i in range(20_000)})[:-1] + ', "z": 1, "z": 2}'
+
+    def read() -> None:
+        with pytest.raises(TwiceError, match="'z' is given twice"):
+            parse_json(text)
+
+    assert seconds(read) < 0.5  # four seconds before
+
+
+def test_a_table_of_many_entries_is_looked_at_in_less_time_than_it_takes_to_write() -> None:
+    """Of the eight seconds that a network with a node of twenty parents took, five were spent here."""
+    table: Any = np.full((2,) * 16, 0.5).tolist()
+    checked = min(seconds(lambda: check_values(table, CertificateError, "it")) for _ in range(5))
+    written = min(seconds(lambda: json.dumps(table)) for _ in range(5))
+    assert checked < written  # value by value it takes more than twice as long
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (2**63, "beyond 2\\^63"),
+        (-(2**63) - 1, "beyond 2\\^63"),
+        ("a\ud800", "not Unicode"),
+        (float("nan"), "holds nan"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: [1, [0.5, v], {}], lambda v: {"a": [{"b": (v, "x")}]}])
+def test_what_no_file_can_hold_is_found_at_any_depth(value: Any, words: str, wrap: Callable[[Any], Any]) -> None:
+    with pytest.raises(CertificateError, match=words):
+        check_values(wrap(value), CertificateError, "it", finite=True)
+    check_values(wrap(2**63 - 1), CertificateError, "it", finite=True)
+
+
+def test_nor_in_a_name() -> None:
+    with pytest.raises(CertificateError, match="not Unicode"):
+        check_values([{"a\ud800": 1}], CertificateError, "it")
+
+
+def test_reading_is_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, path = verification._content, GOLDEN / "answer-pedigree.json"
+    assert pufferdp.verify(path, seconds=20).valid  # loads what is needed
+
+    def slowly(certificate: object) -> Any:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.4:
+            pass
+        return read(certificate)
+
+    monkeypatch.setattr(verification, "_content", slowly)
+    with pytest.raises(CertificateError, match=r"takes more than 0\.1 s"):
+        pufferdp.verify(path, seconds=0.1)
+
+
+def test_many_steps_are_followed_in_blocks_that_fit() -> None:
+    """A chain of 60 states with a start of its own took 2.4 GB in the seven seconds before it was refused."""
+    draw = np.random.default_rng(2)
+    chain = {"transition": draw.dirichlet(np.ones(6), size=6), "start": draw.dirichlet(np.ones(6))}
+    whole = TightCurve(**chain, length=300)(0.3)
+    blocks, walk = set(), sides._Search._walk
+
+    def counted(self: Any, vectors: Any, sizes: Any, run: Any, d: int, steps: int) -> Any:
+        blocks.add(steps)
+        return walk(self, vectors, sizes, run, d, steps)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sides._Search, "_walk", counted)
+        patch.setattr(sides, "_MOST_ENTRIES", 1)
+        assert TightCurve(**chain, length=300)(0.3) == pytest.approx(whole, rel=1e-9)
+    assert blocks == {1}
+
+
+def test_a_posterior_of_too_many_pairs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hidden chain with a hundred states and a hundred values the chain of pairs takes 3 GB."""
+    rows = np.full((2, 2), 0.5)
+    model = pufferdp.HiddenMarkov(transition=rows, emission=[[0.8, 0.2], [0.3, 0.7]], states=("a", "b"))
+    options: dict[str, Any] = {"model": model, "column": "s", "query": "count:a", "epsilon": 1}
+    frame = pl.DataFrame({"s": ["a", "b"] * 4})
+    assert pufferdp.release(frame, **options).denoised is not None
+    monkeypatch.setattr(estimate, "_MOST_PAIRS", 3)
+    monkeypatch.setattr(estimate, "_PRIORS", Remembered(64))
+    assert pufferdp.release(frame, **options).denoised is None
