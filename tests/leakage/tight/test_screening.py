@@ -135,20 +135,3 @@ def test_long_jumps_find_what_a_look_at_every_record_finds(who: str) -> None:
         each, endless = whole.at(loss), TightCurve(table, adversary=who).leakage(loss)
         assert each.lower.max() <= endless.upper <= endless.lower * (1 + 1e-6)
         assert endless.lower <= each.upper.max() * (1 + 1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("who", "rates"), [("bdp", (2e-4, 1e-4)), ("pufferfish", (1e-4, 1e-5))])
-def test_the_slower_a_chain_the_less_may_be_spent_in_proportion(who: str, rates: tuple[float, float]) -> None:
-    """Where a chain moves h times as seldom, h times less on every record leaks as much, up to a share like its rate.
-
-    A side of such a chain was followed for 65,536 records at most: at a stay of .9999 the bracket was 78 % wide, at one
-    of .99999 it had no end.
-    """
-    found = []
-    moves = np.array([[-1.0, 0.5, 0.5], [0.75, -1.0, 0.25], [0.1, 0.9, -1.0]])
-    for rate in rates:
-        worst = TightCurve(np.eye(3) + rate * moves, adversary=who).leakage(0.6 * rate)
-        assert worst.lower <= worst.upper <= worst.lower * (1 + 1e-6)
-        found.append(worst.lower)
-    assert found[0] == pytest.approx(found[1], rel=max(rates))

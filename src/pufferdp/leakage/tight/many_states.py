@@ -63,12 +63,12 @@ _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
 _DEEPEST: Final = 1 << 16
-_DEEPEST_OF_ONE: Final = 1 << 21
+_DEEPEST_OF_ONE: Final = 1 << 18
 """Records on a side that are looked at, of several kernels and of one."""
 _NEAREST: Final = 32
 _FARTHEST: Final = 1 << 13
 """Between these many records a chain of several kernels is taken to have forgotten most."""
-_FARTHEST_OF_ONE: Final = 1 << 17
+_FARTHEST_OF_ONE: Final = 1 << 15
 """And so many of one kernel at most: it is followed in long jumps."""
 _AT_ONCE: Final = 1 << 14
 """Rows compared at a time."""

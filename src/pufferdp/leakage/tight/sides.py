@@ -386,7 +386,7 @@ class _Search:
         if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
         lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
-block = _BLOCK if self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
+        block = _BLOCK if self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
         while block > 1 and block * vectors.size > _MOST_ENTRIES:
             block //= 2
         follows = len(rows) <= _FEW_ROWS and self.lasting is None and self.look.steady(rows)

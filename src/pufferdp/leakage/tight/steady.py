@@ -54,7 +54,7 @@ _DEEP_BLOCK: Final = 512
 _MOST_GAINED: Final = 100.0
 """And so much loss at most, so that powers of kernels stay numbers."""
 _LARGEST_LOG: Final = 600.0
-_MOST_LONG_ENDS: Final = 8_000_000
+_MOST_LONG_ENDS: Final = 3_000_000
 """Ends of one side of all pairs, so that memory stays bounded."""
 _LEAST: Final = 1e-200
 """Where a path between two states is rarer than this, products may lose it."""

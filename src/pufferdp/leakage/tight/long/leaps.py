@@ -23,7 +23,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 
-_LARGEST: Final = 24
+_LARGEST: Final = 36
 """Leaps are of 2^this steps at most."""
 
 

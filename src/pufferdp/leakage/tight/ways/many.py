@@ -12,6 +12,7 @@ import numpy as np
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import Place, SideAttack, TightLeakage, questions_of
 from pufferdp.leakage.tight.long.any_start import any_start_series
+from pufferdp.leakage.tight.long.slow_series import WIDTH, SlowSeries, slow_series
 from pufferdp.leakage.tight.long.transient import TransientSeries, transient_series
 from pufferdp.leakage.tight.long.turns import turns
 from pufferdp.leakage.tight.many_states import Found, ManyStates
@@ -44,6 +45,10 @@ _FOLLOWED: Final = 48
 """Series of so many records are followed for all pairs of values at once, where the first may have any law."""
 _QUICK: Final = 64
 """Chains of few states that forget within so many records are looked at without their ends first."""
+_FEW_ENDS: Final = 300_000
+_FEW_PAIRS: Final = 12
+"""Series of slow chains with no more ends, of all pairs, are worked out record by record; those with more pairs are
+where that can be done."""
 _FEW_STATES: Final = 3
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
@@ -105,6 +110,10 @@ class ManyStateCurve:
         self.free_at_once = self.free is not None and (self.short or not forgets_soon or chain.size > _FEW_STATES)
         if self.free is not None and self.free_at_once:
             self.share = self.free.width
+        self.slow = self._slow_series()
+        """All records of a chain that forgets slowly."""
+        if self.slow is not None:
+            self.share = WIDTH
         self._stays_open, self._by_records, self._own_share = -1.0, False, self.share
         """The loss at which a series without end was last found to leak too much, and whether a search knows that."""
 
@@ -119,11 +128,21 @@ class ManyStateCurve:
             found.width = _EXACT
         return found
 
+    def _slow_series(self) -> SlowSeries | None:
+        chain, length, known = self.place.chain, self.place.length, self.place.known
+        k = chain.size
+        pairs = k * (k - 1)
+        if length is not None and (length <= EXPLICIT or pairs * (k * known + 1) * length <= _FEW_ENDS):
+            return None
+        if self.whole is not None and pairs > _FEW_PAIRS:
+            return None
+        return slow_series(chain, length, known)
+
     def forget(self) -> None:
         """A search begins anew."""
         if self._by_records:
             self._by_records, self.share = False, self._own_share
-        for search in (self.search, self.whole, self.drained):
+        for search in (self.search, self.whole, self.drained, self.slow):
             if search is not None:
                 search.forget()
 
@@ -146,6 +165,8 @@ class ManyStateCurve:
             return self.drained.quick(loss)
         if loss > MOST_LOSS:
             return self.worst(loss).upper
+        if self.slow is not None and self.slow.serves(loss):
+            return self.slow.quick(loss)
         if (self.at_once or self._by_records) and self.whole is not None and self.whole.serves(loss):
             return self.whole.quick(loss)
         if self.free_at_once and self.free is not None and self.free.serves(loss):
@@ -208,6 +229,8 @@ class ManyStateCurve:
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
             upper = min(upper, self.place.by_odds(loss), cut.upper + rest + self._beyond_cut)
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
+        if self.slow is not None and self.slow.serves(loss):
+            return self._of_slow(loss, self.slow)
         if self.at_once and (exact := self._recorded(loss)) is not None:
             return exact
         if self.free_at_once and (exact := self._of_any_start(loss)) is not None:
@@ -251,6 +274,23 @@ class ManyStateCurve:
         if series.length <= EXPLICIT and found.upper > found.lower * (1 + _CLOSED):
             return None
         return self.place.result(loss, (found.lower, found.upper), found.pair, found.sides, record=found.record)
+
+    def _of_slow(self, loss: float, series: SlowSeries) -> TightLeakage:
+        """All records of a chain that forgets slowly."""
+        series.forget()
+        found, length = series.at(loss), self.place.length
+        (x, y), sides = found.pair, list[SideAttack]()
+        before = found.records
+        after = None if length is None or before is None else length - 1 - before
+        for kernel, records, end in zip(series.kernels, (before, after), found.sides, strict=True):
+            distance, state, added, log_mu = end
+            count = distance - 1 if state >= 0 else records
+            asked = log_mu if state >= 0 else added
+            questions = questions_of(kernel[None], np.array([loss]), x, y, asked, _LISTED if count is None else count)
+            known = (distance, state) if state >= 0 else None
+            sides.append(SideAttack(added=added, known=known, records=count, questions=questions if added > 0 else ()))
+        record = None if before is None else before + 1
+        return self.place.result(loss, (found.lower, found.upper), (x, y), (sides[0], sides[1]), record=record)
 
     def _of_any_start(self, loss: float) -> TightLeakage | None:
         """The worst law of the first record; None where that cannot be done."""
