@@ -75,7 +75,10 @@ def run(report: Report) -> None:
             row(f"{name}, {who}", partial(inverse, table, who), goals[who], repeats)
 
     report.title("hard cases, inverse at epsilon 1: chains that hardly move, processor seconds")
-    for states, stay in sized(((2, 0.99), (2, 0.9999), (2, 0.99999), (6, 0.97)), ((2, 0.99),)):
+    for states, stay in sized(
+        ((2, 0.99), (2, 0.9999), (2, 0.99999), (6, 0.97), (3, 0.999), (3, 0.9999), (3, 0.99999), (5, 0.9999)),
+        ((2, 0.99),),
+    ):
         for who in WHO:
             # Six states: as of a career by month, where years go by in one of them.
             row(f"{states} states, stay {stay:g}, {who}", partial(inverse, sticky(states, stay), who), 2.0, 1)

@@ -43,7 +43,7 @@ _LARGEST_LOG: Final = 300.0
 _ROUNDS: Final = 80
 _PARTS: Final = 8
 """Spans that a span is cut into."""
-_MOST_SPANS: Final = 60_000
+_MOST_SPANS: Final = 30_000
 """Spans of places and of known records beyond which a bracket is given out as it is."""
 _AHEAD: Final = 0.45
 """The share of what is left that a side is allowed to take."""
