@@ -51,10 +51,10 @@ def _followed(kernel: np.ndarray, gain: float, vector: np.ndarray, steps: int) -
     return np.array(out)
 
 
-@pytest.mark.parametrize("steps", [2, 8, 32, 256])
+@pytest.mark.parametrize("steps", [2, 8, 32, 128])
 def test_many_steps_at_once_are_those_steps_where_questions_stay_the_same(steps: int) -> None:
     proved_some, refused_some = 0, 0
-    for seed in range(12 if steps <= 32 else 3):
+    for seed in range(12 if steps <= 32 else 4):
         generator = np.random.default_rng([seed, steps])
         kernel = slow(seed, int(generator.integers(3, 7)))
         if steps > 32:  # slow enough that questions are kept so long
@@ -81,7 +81,7 @@ def test_many_steps_at_once_are_those_steps_where_questions_stay_the_same(steps:
             slowly = jumps.step_by_step(vectors[row : row + 1], steps)
             assert slowly[0][0, 0] == pytest.approx(steps_made[-1], rel=1e-12, abs=1e-15)
             assert slowly[1][0] == pytest.approx(steps_made.max(axis=0), rel=1e-12, abs=1e-15)
-    assert min(proved_some, refused_some) > 5
+    assert min(proved_some, refused_some) > (5 if steps <= 32 else 2)
 
 
 def test_the_bound_within_a_block_is_needed() -> None:
