@@ -12,7 +12,6 @@ from pufferdp.leakage.tight.long.any_start import any_start_series
 from pufferdp.leakage.tight.long.ends import SpansAfter, _Near
 from pufferdp.leakage.tight.long.leaps import Leaps
 from pufferdp.leakage.tight.long.spans import Cells, SpansBefore
-from pufferdp.leakage.tight.series import leakage_of_losses
 from tests.leakage.tight import cases
 from tests.strategies import examples
 
@@ -111,16 +110,7 @@ def test_it_is_what_it_is_record_by_record(seed, monkeypatch):
         return
     assert series.slow
     found = series.at(loss)
-    each = leakage_of_losses(chain.kernels[0], np.full(n, loss), start="any", adversary=WHO[seed % 2])
-    assert found.lower <= each.upper.max() * (1 + 1e-9)
-    assert found.upper >= each.lower.max() * (1 - 1e-9)
-    assert found.upper <= found.lower * (1 + CLOSED)
-    law = np.zeros(k)
-    for state, chance in found.law:
-        law[state] = chance
-    if found.law and (law > 1e-6).sum() == len(found.law):  # a law that is no limit leaks as much by itself
-        one = leakage_of_losses(chain.kernels[0], np.full(n, loss), start=law, adversary=WHO[seed % 2])
-        assert one.upper[found.records] >= found.lower * (1 - 1e-6)
+    cases.check_any_start(found, chain, n, loss, WHO[seed % 2], CLOSED)
 
 
 @pytest.mark.slow

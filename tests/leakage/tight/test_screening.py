@@ -7,8 +7,8 @@ import pytest
 
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.long.jumps import Jumps
 from pufferdp.leakage.tight.many_states import ManyStates
-from pufferdp.leakage.tight.outlook import Jumps
 from pufferdp.leakage.tight.screening import _KnownEnds
 from pufferdp.leakage.tight.sides import solve
 from pufferdp.leakage.tight.steady import whole_series

@@ -122,6 +122,15 @@ def side_bound(loss: float, log_odds: float, steps: int = 1) -> float:
     return total + log_odds - loss
 
 
+def closed_side(kernel: Floats, loss: float, records: float, doublings: int) -> float:
+    """What a side of so many records adds at most: group privacy, or one step, two, four … at once."""
+    bounds = [loss * records]
+    for doubled in range(doublings):
+        bounds.append(side_bound(loss, largest_log_odds(kernel), 1 << doubled))
+        kernel = kernel @ kernel
+    return min(bounds) * (1 + 1e-12)
+
+
 @dataclass(frozen=True, eq=False)
 class OddsCurve:
     """An upper bound on the leakage of any algorithm with loss τ on every record, for any adversary."""

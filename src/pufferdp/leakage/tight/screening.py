@@ -18,12 +18,12 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.leakage.tight.long.jumps import kept_law
 from pufferdp.leakage.tight.outlook import (
     MOST_LOSS,
     Outlook,
     Rows,
     asked_later,
-    kept_law,
     on_chords,
     scaled,
     scaled_alike,

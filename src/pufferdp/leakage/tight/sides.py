@@ -28,17 +28,20 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.leakage.tight.long.jumps import Jumps
 from pufferdp.leakage.tight.outlook import (
     LASTING,
     MOST_LOSS,
     OPEN_END,
     Bracket,
-    Jumps,
     Lasting,
     Outlook,
     Rows,
+    chord_root,
     count,
+    picked,
     quotient,
+    reached_at,
     tends_to,
 )
 
@@ -82,7 +85,6 @@ _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
 _WITHIN: Final = 0.3
 """A side may keep half of what is left open. Where very many ends lie on chords, these need some of it."""
-_FAR_BELOW: Final = -0.5
 _LARGEST_LOG: Final = 700.0
 """No larger μ is asked for: its exponential would be no number. Any μ may be asked for."""
 _CHORD: Final = 1e-14
@@ -494,8 +496,8 @@ class _Search:
         # They fall with μ and are convex: the chord between two μ lies above.
         turn, mu = count(most > 0, axis=2), np.exp(logs)
         pair = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        weights, size, tried = ([_picked(table, at) for at in pair] for table in (most, sizes, mu))
-        root = _root((weights[0], weights[1]), (size[0], size[1]), (tried[0], tried[1]))
+        weights, size, tried = ([picked(table, at) for at in pair] for table in (most, sizes, mu))
+        root = chord_root((weights[0], weights[1]), (size[0], size[1]), (tried[0], tried[1]))
         cell = np.minimum(np.arange(steps) * cells // max(steps - 1, 1), cells - 1)
         with np.errstate(invalid="ignore", over="ignore"):
             bounds = (root * (1 + _CHORD))[:, :, cell] * self.ratio[:, :, part, :-1]
@@ -557,14 +559,14 @@ class _Search:
         # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
         turn, mu = count(signed > 0, axis=2), np.exp(logs)
         pair = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        values, tried = [_picked(signed, at) for at in pair], [_picked(mu, at) for at in pair]
+        values, tried = [picked(signed, at) for at in pair], [picked(mu, at) for at in pair]
         for value, at, mu_tried in zip(values, pair, tried, strict=True):
             with np.errstate(over="ignore"):
                 limit = mu_tried * ratio
-            self._better(_reached(value, _picked(below, at), limit), limit, at, run, d, logs)
+            self._better(reached_at(value, picked(below, at), limit), limit, at, run, d, logs)
         if here.any():  # ends that are bounded already cannot become better
-            size = [_picked(np.moveaxis(scales, 0, 3), at) for at in pair]
-            root = _root((values[0], values[1]), (size[0], size[1]), (tried[0], tried[1]))
+            size = [picked(np.moveaxis(scales, 0, 3), at) for at in pair]
+            root = chord_root((values[0], values[1]), (size[0], size[1]), (tried[0], tried[1]))
             with np.errstate(invalid="ignore", over="ignore"):
                 bounds = root * (1 + _CHORD) * ratio
                 bounds = np.where(np.isnan(bounds), np.inf, bounds)
@@ -582,7 +584,7 @@ class _Search:
             records = self.rows.records[:, run, None, None]
             distance = np.arange(d + 1, d + 1 + len(seen))[some]
             limit = (mu * prior[..., None])[..., None, None]
-            reached = _reached(value, base, limit)
+            reached = reached_at(value, base, limit)
             if (records >= 0).any():
                 reached *= ((records < 0) | (distance <= records))[..., None]
             self._better(reached, limit, None, run, int(distance[0]) - 1, logs)
@@ -643,25 +645,6 @@ class _Search:
         self.cycles = None if self.cycles is None else self.cycles[:, keep]
 
 
-def _picked(table: Floats, at: Ints) -> Floats:
-    """Entries of (lanes, R, G, …) at one of G each, (lanes, R, …); what has fewer axes is the same along the others."""
-    places = (slice(None),) + (None,) * (at.ndim - 1)
-    index = [np.arange(n)[places[: at.ndim - axis]] for axis, n in enumerate(at.shape)]
-    return np.asarray(table[(*index[:2], at, *index[2 : table.ndim - 1])])
-
-
-def _root(signed: tuple[Floats, Floats], size: tuple[Floats, Floats], mu: tuple[Floats, Floats]) -> Floats:
-    """At most the μ at which signed weights, convex and falling, change their signs: where the chord does.
-
-    Given at the last μ where they are positive and at the next one, each on a scale of its own, in logs.
-    """
-    (up, down), (low, high) = signed, mu
-    down = down * np.exp(np.clip(size[1] - size[0], -700.0, 700.0))
-    with np.errstate(invalid="ignore", over="ignore"):  # no number fails both comparisons
-        root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
-        return np.where(down <= 0, root, np.inf)
-
-
 def _still_asked(dead: Mask, logs: Floats, lowest: Floats) -> Mask:
     """Which μ of one row still matter: above what is asked for or next to it, up to the first without positive entries.
 
@@ -685,17 +668,6 @@ def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
         step, probe = divmod(int(last[lane, row]), both.shape[3])
         signs[lane, run[row], 1] = asked[step, lane, row, probe]
         signs[lane, run[row], 0] = asked[max(step - 1, 0), lane, row, probe]
-
-
-def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
-    """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
-    some = below > 0
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        share = signed / below
-        share = share if some.all() else np.where(some, share, np.where(signed > 0, 0.0, -1.0))
-        reached = limit + limit * share
-        # What is too large for a double is not known to be reached.
-        return np.where((share > _FAR_BELOW) & (reached < np.inf), reached, 0.0)
 
 
 def _add_cut_losses(out: Bracket, rows: Rows) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inputs import Chain
-from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.odds import closed_side
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, quotient, scaled
 
 _PASSES: Final = 60
@@ -431,11 +431,7 @@ class WholeSeries:
 
     def _side_bound(self, loss: float) -> float:
         """What the closed form says of a side, with one step or many at once: where passes begin."""
-        bounds, power = [loss * (self.n - 1)], self.chain.kernels[0]
-        for doublings in range(_CLOSED_FORM):
-            bounds.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
-            power = power @ power
-        return min(bounds) * (1 + 1e-12)
+        return closed_side(self.chain.kernels[0], loss, self.n - 1, _CLOSED_FORM)
 
     def _late(self, record: int) -> tuple[int, Mask]:
         """Distances before a record up to which every value can be known, and which can at those beyond."""

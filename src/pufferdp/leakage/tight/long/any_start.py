@@ -25,10 +25,10 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.any_start import MOST_STATES
 from pufferdp.leakage.tight.inputs import Chain
-from pufferdp.leakage.tight.long.passes import BLOCK, DEEP, DEEP_BLOCK, SETTLED, Passes, beyond
+from pufferdp.leakage.tight.long.passes import BLOCK, DEEP, DEEP_BLOCK, Passes, beyond
 from pufferdp.leakage.tight.long.slow import SlowStart
-from pufferdp.leakage.tight.long.spans import largest_prior, on_chord
-from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.long.spans import forgets, largest_prior, on_chord, path_length
+from pufferdp.leakage.tight.odds import closed_side
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END
 from pufferdp.leakage.tight.steady import LongEnds, LongSide
 
@@ -325,8 +325,8 @@ class AnyStart:
     def __init__(self, chain: Chain, length: int | None, known: bool) -> None:
         """See ``any_start_series``, which refuses what this cannot do."""
         self.kernel, self.length, self.known = chain.kernels[0], length, known
-        self.path = _path(self.kernel)
-        depth = self._forgets()
+        self.path = path_length(self.kernel)
+        depth = forgets(self.kernel)
         slow = depth if length is None else min(length - 1, depth)
         self.slow = slow >= _SLOW and slow * (1 - float(np.diag(self.kernel).min())) <= _MOST_MOVES
         """Whether the chain is followed in leaps."""
@@ -336,12 +336,6 @@ class AnyStart:
         self._near = self._order[:1]
         self.width = WIDTH
         self._powers: tuple[float, dict[bytes, Floats], dict[bytes, Floats]] = (0.0, {}, {})
-
-    def _forgets(self) -> int:
-        """Records behind which hardly anything is said."""
-        values = np.sort(np.abs(np.linalg.eigvals(self.kernel)))
-        slow = min(float(values[-2]), 1 - 1e-9)
-        return max(64, math.ceil(1.5 * math.log(SETTLED / 10) / math.log(max(slow, 1e-3))))
 
     def _likeliest(self) -> list[tuple[int, int]]:
         """Pairs by what they add where losses are small."""
@@ -497,21 +491,7 @@ class AnyStart:
 
     def _side_bound(self, loss: float) -> float:
         """What the closed form says of a side, with one step or many at once."""
-        bounds, power = [math.inf if self.length is None else loss * (self.length - 1)], self.kernel
-        for doublings in range(_DOUBLINGS):
-            bounds.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
-            power = power @ power
-        return min(bounds) * (1 + 1e-12)
-
-
-def _path(kernel: Floats) -> int:
-    """Steps in which every state leads to every other that is ever visited again; 0 where that never comes."""
-    k, reach = len(kernel), kernel > 0
-    for steps in range(1, (k - 1) ** 2 + k + 2):  # Wielandt, and as many steps as it takes to leave the first states
-        if (reach.all(axis=0) | ~reach.any(axis=0)).all():
-            return steps
-        reach = reach @ (kernel > 0)
-    return 0
+        return closed_side(self.kernel, loss, math.inf if self.length is None else self.length - 1, _DOUBLINGS)
 
 
 def any_start_series(chain: Chain, length: int | None, known: bool) -> AnyStart | None:
@@ -519,7 +499,7 @@ def any_start_series(chain: Chain, length: int | None, known: bool) -> AnyStart 
     if chain.start is not None or chain.period > 1 or not 3 <= chain.size <= MOST_STATES:
         return None
     kernel = chain.kernels[0]
-    path = _path(kernel)
+    path = path_length(kernel)
     rare = math.log(float(kernel[kernel > 0].min())) * path < math.log(_LEAST)
     return None if path == 0 or rare else AnyStart(chain, length, known)
 

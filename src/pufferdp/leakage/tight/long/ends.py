@@ -72,6 +72,7 @@ class SpansAfter:
         self.leaps, self.x, self.y, self.loss, self.most = Leaps(kernel, loss), x, y, loss, most
         self.top, self.endless, self.known = top, endless, known
         self._near = _Near(kernel)
+        self._tables: dict[int, tuple[Ints, Ints, Floats, Floats, Ints, Floats, Floats]] = {}
         pairs = np.arange(len(x))
         self.open = self._ends(pairs, np.full(len(x), top), np.full(len(x), ENDLESS if endless else 1), 1, 1)
         self.seen = self._ends(pairs[:0], pairs[:0], pairs[:0], len(kernel), 2)
@@ -112,8 +113,6 @@ class SpansAfter:
 
     def _sort(self, pairs: Ints) -> None:
         """Tables by number of records of each pair: more records never say less."""
-        if not hasattr(self, "_tables"):
-            self._tables: list[tuple[Ints, Ints, Floats, Floats, Ints, Floats, Floats]] = [()] * len(self.x)  # type: ignore[list-item]
         for pair in pairs.tolist():
             one = self.open.pick(self.open.pair == pair)
             at = np.where(one.many >= ENDLESS, ENDLESS, one.first)
@@ -142,7 +141,7 @@ class SpansAfter:
         low, high = self._open_between(pair, records)
         for one in np.unique(pair) if self.known else ():
             ours = np.flatnonzero(pair == one)
-            at, least, most = self._tables[one][4:]
+            at, least, most = self._tables[int(one)][4:]
             if len(at):
                 near = np.searchsorted(at, records[ours], side="right") - 1
                 some = ours[near >= 0]
@@ -155,7 +154,7 @@ class SpansAfter:
         low, high = np.zeros(len(pair)), np.zeros(len(pair))
         for one in np.unique(pair):
             ours = pair == one
-            at, reached, least, most = self._tables[one][:4]
+            at, reached, least, most = self._tables[int(one)][:4]
             asked = records[ours]
             under = np.searchsorted(reached, asked, side="right") - 1
             low[ours] = np.where(under >= 0, least[np.maximum(under, 0)], 0.0)

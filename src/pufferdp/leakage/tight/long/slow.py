@@ -14,15 +14,10 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.leakage.tight.long.ends import SpansAfter
-from pufferdp.leakage.tight.long.spans import ENDLESS, NEWTON, SETTLED, Cells, SpansBefore, climb, spans
+from pufferdp.leakage.tight.long.spans import ENDLESS, NEWTON, SETTLED, Cells, SpansBefore, climb, first_logs, spans
 
 _ROUNDS: Final = 60
 _MOST_CELLS: Final = 400_000
-_MIDDLE: Final = 17
-"""Log μ that are tried first, near 0."""
-_OUTSIDE: Final = 5
-"""And farther away, on either side."""
-_LARGEST_LOG: Final = 300.0
 _FEW_PAIRS: Final = 6
 _WORTH: Final = 1e-8
 """A smaller share more is not worth another climb."""
@@ -56,12 +51,7 @@ class SlowStart:
             self.spans[1][-1] = min(ENDLESS, length - self.spans[0][-1])
         powers = self.before.leaps.plain(self.spans[0])
         self.possible = np.array([((powers[:, a] > 0).any(1) & (powers[:, b] > 0).any(1)) for a, b in pairs])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            said = np.abs(np.log(powers[:, y] / powers[:, x]))
-        far = min(float(np.max(said, initial=2.0, where=np.isfinite(said))), _LARGEST_LOG) + most + 0.1
-        middle = np.linspace(-2.0, 2.0 + min(most, 20.0), _MIDDLE)
-        out = [np.geomspace(abs(end), max(far, abs(end) + 1), _OUTSIDE + 1)[1:] for end in (middle[0], middle[-1])]
-        self.grid = np.concatenate([-out[0][::-1], middle, out[1]])
+        self.grid = first_logs(powers, x, y, most)
         self.best = -math.inf
         self.at: tuple[int, int, float] = 0, 0, 0.0
         """Behind it: the pair, the records before the target, and log μ."""
@@ -126,7 +116,7 @@ class SlowStart:
         """What coarse numbers of records before the target add, at the log μ that are tried first: (pair, span, μ)."""
         first = self.spans[0]
         pair, records, logs = (part.ravel() for part in np.meshgrid(pairs, first, self.grid, indexing="ij"))
-        found = self.before.prior(pair.astype(np.int64), records.astype(np.int64), logs)
+        found = self.before.prior(pair.astype(np.int64), records.astype(np.int64), logs.astype(np.float64))
         return np.where(np.isfinite(found), found, -np.inf).reshape(len(pairs), len(first), -1)
 
     def compare(self) -> Floats:

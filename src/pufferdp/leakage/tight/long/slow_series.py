@@ -18,8 +18,8 @@ from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.ends import SpansAfter
 from pufferdp.leakage.tight.long.leaps import Leaps
-from pufferdp.leakage.tight.long.spans import ENDLESS
-from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.long.spans import ENDLESS, first_logs, forgets, path_length
+from pufferdp.leakage.tight.odds import closed_side
 from pufferdp.leakage.tight.outlook import MOST_LOSS
 
 WIDTH: Final = 1e-7
@@ -28,18 +28,12 @@ _SLOW: Final = 8192
 """Chains that remember so many records are followed in leaps."""
 _MOST_MOVES: Final = 3000.0
 """As long as no state is left more often than that meanwhile: a state that is left soon cannot be leapt over."""
-_FORGOTTEN: Final = 1e-10
-"""What is left of a difference behind which hardly anything is said."""
 _MOST_STATES: Final = 8
 """Of more there are too many pairs and questions."""
 _LEAST: Final = 1e-200
 """Where a path between two states is rarer than this, products may lose it."""
 _DOUBLINGS: Final = 24
 """Twofold steps that the closed form is tried with."""
-_MIDDLE: Final = 17
-_OUTSIDE: Final = 5
-"""Log μ that are tried first, near 0 and farther away on either side."""
-_LARGEST_LOG: Final = 300.0
 _ROUNDS: Final = 80
 _PARTS: Final = 8
 """Spans that a span is cut into."""
@@ -80,12 +74,12 @@ class SlowSeries:
         """See ``slow_series``, which refuses what this cannot do."""
         assert chain.start is not None
         kernel = chain.kernels[0]
-        self.length, self.known, self.path = length, known, _path(kernel)
+        self.length, self.known, self.path = length, known, path_length(kernel)
         self.kernels = np.ascontiguousarray((kernel * chain.start[:, None]).T / chain.start[:, None]), kernel
         self.alike = bool((np.abs(self.kernels[0] - kernel) <= 8 * 2.0**-52 * kernel).all())
         """Whether the chain is the same backwards, so that one side stands for both."""
-        forgets = _forgets(kernel)
-        self.depth = forgets if length is None else min(length - 1, forgets)
+        depth = forgets(kernel)
+        self.depth = depth if length is None else min(length - 1, depth)
         self.pairs = self._likeliest()
         self._near = list(range(len(self.pairs)))[:_COMPARED]
         self._hints: dict[int, tuple[int, int, int]] = {}
@@ -136,11 +130,7 @@ class SlowSeries:
 
     def side_bound(self, loss: float) -> float:
         """What the closed form says of a side, with one step or many at once."""
-        bounds, power = [math.inf if self.length is None else loss * (self.length - 1)], self.kernels[1]
-        for doublings in range(_DOUBLINGS):
-            bounds.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
-            power = power @ power
-        return min(bounds) * (1 + 1e-12)
+        return closed_side(self.kernels[1], loss, math.inf if self.length is None else self.length - 1, _DOUBLINGS)
 
 
 class _Search:
@@ -158,12 +148,7 @@ class _Search:
         self.top, self.known = top, series.known
         self.room = _ROUNDING * (top + len(series.kernels[1]))
         powers = Leaps(series.kernels[1], loss).plain(np.array([1, top]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            said = np.abs(np.log(powers[:, y] / powers[:, x]))
-        far = min(float(np.max(said, initial=2.0, where=np.isfinite(said))), _LARGEST_LOG) + most + 0.1
-        middle = np.linspace(-2.0, 2.0 + min(most, 20.0), _MIDDLE)
-        out = [np.geomspace(abs(end), max(far, abs(end) + 1), _OUTSIDE + 1)[1:] for end in (middle[0], middle[-1])]
-        self.grid = np.concatenate([-out[0][::-1], middle, out[1]])
+        self.grid = first_logs(powers, x, y, most)
         self.best = -math.inf
         self.at: tuple[int, int] = 0, 0
         """Behind it: the pair, and the records before the target."""
@@ -283,23 +268,6 @@ def _cut(pair: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
     return np.repeat(pair, _PARTS).reshape(some.shape)[some], first[some], last[some]
 
 
-def _forgets(kernel: Floats) -> int:
-    """Records behind which hardly anything is said."""
-    values = np.sort(np.abs(np.linalg.eigvals(kernel)))
-    slow = min(float(values[-2]), 1 - 1e-9)
-    return max(64, math.ceil(1.5 * math.log(_FORGOTTEN) / math.log(max(slow, 1e-3))))
-
-
-def _path(kernel: Floats) -> int:
-    """Steps in which every state leads to every other; 0 where that never comes (Wielandt)."""
-    k, reach = len(kernel), kernel > 0
-    for steps in range(1, (k - 1) ** 2 + 2):
-        if reach.all():
-            return steps
-        reach = reach @ (kernel > 0)
-    return 0
-
-
 def slow_series(chain: Chain, length: int | None, known: bool) -> SlowSeries | None:
     """None for what cannot be worked out this way, or is better worked out another way."""
     if not chain.stationary or chain.period > 1 or not 3 <= chain.size <= _MOST_STATES:
@@ -307,9 +275,9 @@ def slow_series(chain: Chain, length: int | None, known: bool) -> SlowSeries | N
     if chain.start is None or not (chain.start > 0).all():
         return None
     kernel = chain.kernels[0]
-    depth = _forgets(kernel) if length is None else min(length - 1, _forgets(kernel))
+    depth = forgets(kernel) if length is None else min(length - 1, forgets(kernel))
     if depth < _SLOW or depth * (1 - float(np.diag(kernel).min())) > _MOST_MOVES:
         return None
-    path = _path(kernel)
+    path = path_length(kernel)
     rare = path == 0 or math.log(float(kernel[kernel > 0].min())) * path < math.log(_LEAST)
     return None if rare else SlowSeries(chain, length, known)

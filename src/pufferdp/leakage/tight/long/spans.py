@@ -14,6 +14,7 @@ where Σ s(u) g(u) α_u(μ) ≥ 0, also Σ s(u) α'_u(μ) ≥ 0, where α' is α
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,12 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.any_start import best_odds
 from pufferdp.leakage.tight.long.leaps import Leaps
 
+_FORGOTTEN: Final = 1e-10
+"""What is left of a difference behind which hardly anything is said."""
+_MIDDLE: Final = 17
+_OUTSIDE: Final = 5
+_LARGEST_FIRST: Final = 300.0
+"""Log μ that are tried first: near 0, farther away on either side, and the largest."""
 ENDLESS: Final = 1 << 40
 """More records than any series has."""
 _SLACK: Final = 1e-13
@@ -69,7 +76,9 @@ class Cells:
 
     def pick(self, some: Mask | Ints) -> Cells:
         """Some of them."""
-        return Cells(*(part[some] for part in self.parts()))  # type: ignore[arg-type]
+        pair, first, many, low, high, most, by_records, by_logs = self.parts()
+        spans_of = pair[some], first[some], many[some]
+        return Cells(*spans_of, low[some], high[some], most[some], by_records[some], by_logs[some])
 
     def parts(self) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats, Floats]:
         """What they are made of."""
@@ -310,3 +319,30 @@ def spans(top: int, endless: bool) -> tuple[Ints, Ints]:
         first.append(top)
         many.append(ENDLESS)
     return np.array(first, dtype=np.int64), np.array(many, dtype=np.int64)
+
+
+def forgets(kernel: Floats) -> int:
+    """Records behind which hardly anything is said."""
+    values = np.sort(np.abs(np.linalg.eigvals(kernel)))
+    slow = min(float(values[-2]), 1 - 1e-9)
+    return max(64, math.ceil(1.5 * math.log(_FORGOTTEN) / math.log(max(slow, 1e-3))))
+
+
+def path_length(kernel: Floats) -> int:
+    """Steps in which every state leads to every other that is ever visited again; 0 where that never comes."""
+    k, reach = len(kernel), kernel > 0
+    for steps in range(1, (k - 1) ** 2 + k + 2):  # Wielandt, and as many steps as it takes to leave the first states
+        if (reach.all(axis=0) | ~reach.any(axis=0)).all():
+            return steps
+        reach = reach @ (kernel > 0)
+    return 0
+
+
+def first_logs(powers: Floats, x: Ints, y: Ints, most: float) -> Floats:
+    """Log μ that are tried first, near 0 and farther away, from some powers of the kernel; no side adds more."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        said = np.abs(np.log(powers[:, y] / powers[:, x]))
+    far = min(float(np.max(said, initial=2.0, where=np.isfinite(said))), _LARGEST_FIRST) + most + 0.1
+    middle = np.linspace(-2.0, 2.0 + min(most, 20.0), _MIDDLE)
+    out = [np.geomspace(abs(end), max(far, abs(end) + 1), _OUTSIDE + 1)[1:] for end in (middle[0], middle[-1])]
+    return np.concatenate([-out[0][::-1], middle, out[1]])
