@@ -97,6 +97,21 @@ def test_the_bound_within_a_block_is_needed() -> None:
     assert not proved[0] or ((steps > 0) == (steps[:1] > 0)).all()
 
 
+def test_a_slow_chain_rises_above_its_chord_by_nearly_all_that_is_allowed() -> None:
+    """Second differences hardly change within a block: a twentieth less for the bend would be too little."""
+    kernel = 0.9999 * np.eye(4) + 0.0001 * slow(5) ** 0.2 / (slow(5) ** 0.2).sum(axis=1, keepdims=True)
+    jumps, steps = Jumps(kernel, 1.0 + 1e-14), 64
+    vectors = np.random.default_rng(6).normal(size=(30, 2, 4))
+    _, lines, _ = jumps.made(vectors, steps)
+    share, nearest = np.linspace(0.0, 1.0, steps)[:, None], 0.0
+    for row in range(30):
+        made = _followed(kernel, jumps.gain, vectors[row, 0], steps)
+        chord, line = (low * (1 - share) + high * share for low, high in ((made[0], made[-1]), lines[:, row]))
+        assert (made <= line).all()
+        nearest = max(nearest, float(((made - chord) / (line - chord)).max()))
+    assert 0.95 < nearest <= 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
 def test_a_slow_chain_leaks_as_much_step_by_step(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
