@@ -7,7 +7,8 @@ import pytest
 
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.tight.long.any_start import AnyStart, any_start_series
+from pufferdp.leakage.tight.long import any_start
+from pufferdp.leakage.tight.long.any_start import any_start_series
 from tests.leakage.tight import cases
 from tests.strategies import examples, random_law
 
@@ -64,7 +65,7 @@ def test_without_end_is_what_very_many_records_leak(who, monkeypatch):
     assert endless.upper <= endless.lower * (1 + CLOSED)
     assert endless.lower == pytest.approx(long.lower, rel=1e-6)
     for depth in (3, 10, 40):
-        monkeypatch.setattr(AnyStart, "_forgets", lambda self, depth=depth: depth)
+        monkeypatch.setattr(any_start, "forgets", lambda kernel, depth=depth: depth)
         near = any_start_series(chain, None, who == "bdp").at(loss)
         assert near.lower <= long.upper * (1 + CLOSED)
         assert near.upper >= long.lower
