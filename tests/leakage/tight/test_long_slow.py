@@ -79,11 +79,13 @@ def test_no_number_of_records_after_a_target_passes_the_bound_of_its_span(known)
     pair, every = np.array([0]), np.arange(1, top + 1)
     after.begin(np.linspace(-40.0, 100.0, 1401), pair, every[::8])
     after.reach(np.zeros(top, dtype=np.int64), every)
+    if known:
+        after.climb(pair, {})
     low, high = after.between(np.zeros(top, dtype=np.int64), every)
     assert (low <= high * (1 + 1e-12)).all()
     for first, many, most in zip(after.seen.first, after.seen.many, after.seen.high, strict=True):
         here = (after.points.first >= first) & (after.points.first < first + many)
-        assert (after.points.low[here, :-1].max(axis=0) <= np.maximum(most, 0.0) + ROUNDING * top).all()
+        assert (after.points.low[here].max(axis=0, initial=0.0) <= np.maximum(most, 0.0) + ROUNDING * top).all()
 
 
 def test_weights_of_known_values_are_never_less_than_those_of_any_distance():

@@ -25,6 +25,8 @@ _FARTHER: Final = np.array([0.0, 1e-4, 1e-2, 0.3, 4.0, 300.0])
 _SHARED: Final = 24
 """Log μ that the ends of a pair share."""
 _ROWS: Final = 3_000
+_HOPE: Final = 100.0
+"""Newton's method is given up where the last step, so many times, would not be enough."""
 _LARGEST_LOG: Final = 600.0
 
 
@@ -86,8 +88,9 @@ class SpansAfter:
                 self.far = self._ends(pairs, np.full(len(x), top), np.full(len(x), ENDLESS), 1, 2)
             pair, number = (part.ravel() for part in np.meshgrid(pairs, np.arange(len(first)), indexing="ij"))
             self.seen = self._ends(pair, first[number], many[number], len(kernel), 2)
-        self.points = self._ends(pairs[:0], pairs[:0], pairs[:0], len(kernel) * known + 1, 1)
-        """Numbers of records of which only lower ends are known: by known value, and the end of the series."""
+        self.ends = self._ends(pairs[:0], pairs[:0], pairs[:0], 1, 1)
+        self.points = self._ends(pairs[:0], pairs[:0], pairs[:0], len(kernel), 2)
+        """Numbers of records of which only lower ends are known: up to the end of the series, and by known value."""
         self._sort(pairs)
 
     def _ends(self, pair: Ints, first: Ints, many: Ints, columns: int, less: int) -> _Ends:
@@ -121,16 +124,14 @@ class SpansAfter:
             reached = np.where(at >= ENDLESS, self.top, at)  # what is reached with so many is reached with more
             high = np.minimum.accumulate(one.high[order, 0][::-1])[::-1]
             low = np.maximum(one.low[order, 0], 0.0)
-            point = self.points.pick(self.points.pair == pair)
-            reached, low = np.append(reached, point.first), np.append(low, point.low[:, -1])
+            end, point = (ends.pick(ends.pair == pair) for ends in (self.ends, self.points))
+            reached, low = np.append(reached, end.first), np.append(low, end.low[:, 0])
             order = np.argsort(reached, kind="stable")
             opened = at, reached[order], np.maximum.accumulate(low[order]), high
             two, three = (ends.pick(ends.pair == pair) for ends in (self.seen, self.far))
             none = np.full(len(point), -np.inf)
             first = np.concatenate([two.first, three.first, point.first])
-            least = np.concatenate(
-                [two.low.max(axis=1), three.low[:, 0], point.low[:, :-1].max(axis=1, initial=-np.inf)]
-            )
+            least = np.concatenate([two.low.max(axis=1), three.low[:, 0], point.low.max(axis=1)])
             most = np.concatenate([two.high.max(axis=1), three.high[:, 0], none])
             order = np.argsort(first, kind="stable")
             known = first[order], np.maximum.accumulate(least[order]), np.maximum.accumulate(most[order])
@@ -163,55 +164,84 @@ class SpansAfter:
         return low, high
 
     def reach(self, pair: Ints, records: Ints) -> None:
-        """Better lower ends for sides of exactly so many records."""
-        base = 2 * ENDLESS
-        keys = np.unique((pair * base + np.minimum(records, self.top))[records > 0])
-        keys = keys[~np.isin(keys, self.points.pair * base + self.points.first)]
-        if not len(keys):
-            return
-        fresh = self._ends(keys // base, keys % base, np.ones(len(keys), dtype=np.int64), self.points.low.shape[1], 1)
-        x, y = self._plain(fresh)
-        said, guess = np.zeros_like(fresh.low), np.zeros_like(fresh.low)
-        guess[:, -1] = self._open_between(fresh.pair, fresh.first)[0]
+        """Better lower ends for sides of so many records, where that may matter."""
+        low, records = self.between(pair, records)[0], np.minimum(records, self.top)
+        some = self._open_between(pair, records)[1] > low
+        fresh = self._fresh(self.ends, pair[some], records[some], 1)
+        if len(fresh):
+            enough = self.between(fresh.pair, fresh.first)[0]
+            self._newton(fresh, self._open_between(fresh.pair, fresh.first)[0][:, None], enough)
+            self.ends = _Ends.joined([self.ends, fresh])
+            self._sort(np.unique(fresh.pair))
         if self.known:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                said[:, :-1] = np.log(y) - np.log(x)
-            for one in np.unique(fresh.pair):
-                ours = np.flatnonzero(fresh.pair == one)
-                rows, known = np.flatnonzero(self.seen.pair == one), np.flatnonzero(self.points.pair == one)
-                first = np.concatenate([self.points.first[known], self.seen.first[rows]])
-                least = np.concatenate([self.points.low[known, :-1], self.seen.low[rows]])
-                near = np.abs(first[None] - fresh.first[ours, None]).argmin(axis=1)
-                guess[ours, :-1] = np.maximum(least[near], 0.0)
+            nearer = np.zeros(len(pair), dtype=bool)
+            for one in np.unique(pair):
+                nearer |= (pair == one) & (records < self.best_known(int(one)))
+            self._reach_known(pair[nearer], records[nearer])
+
+    def _reach_known(self, pair: Ints, records: Ints) -> None:
+        """Better lower ends for known records at exactly this distance."""
+        fresh = self._fresh(self.points, pair, records, 2)
+        if not len(fresh):
+            return
+        guess = np.empty_like(fresh.low)
+        for one in np.unique(fresh.pair):
+            ours = np.flatnonzero(fresh.pair == one)
+            rows, known = np.flatnonzero(self.seen.pair == one), np.flatnonzero(self.points.pair == one)
+            first = np.concatenate([self.points.first[known], self.seen.first[rows]])
+            least = np.concatenate([self.points.low[known], self.seen.low[rows]])
+            near = np.abs(first[None] - fresh.first[ours, None]).argmin(axis=1)
+            guess[ours] = np.maximum(least[near], 0.0)
         # Values that say much less nearby are not looked at.
-        fine = np.isfinite(said)
-        fine[:, :-1] &= guess[:, :-1] >= 0.9 * guess[:, :-1].max(axis=1, keepdims=True, initial=0.0)
-        row, column = np.nonzero(fine)
-        logs = np.where(fine, guess - np.where(fine, said, 0.0), 0.0)
-        kind, gain = column == said.shape[1] - 1, math.exp(self.loss)
-        column = np.minimum(column, x.shape[1] - 1)
-        who = fresh.pair[row]
-        for _ in range(NEWTON):
-            asked = np.clip(logs[fine], -_LARGEST_LOG, _LARGEST_LOG)
-            vectors, below, _ = self.leaps.ask(self.x[who], self.y[who], asked, fresh.first[row])
-            at = np.arange(len(row))
-            lift = np.where(vectors[at, column] > 0, 1.0, gain)
-            signed, under = (np.where(kind, part.sum(axis=1), part[at, column] * lift) for part in (vectors, below))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                share = np.maximum(signed / under, _FAR_BELOW)
-                found = np.where(under > 0, asked + said[fine] + np.log1p(share), -np.inf)
-            found = np.where(np.isfinite(found) & (share > _FAR_BELOW), found, -np.inf)
-            before, better = fresh.low.max(axis=1), found > fresh.low[fine]
-            fresh.low[fine], fresh.mu[fine] = (
-                np.where(better, found, fresh.low[fine]),
-                np.where(better, asked, fresh.mu[fine]),
-            )
-            logs[fine] = np.where(np.isfinite(found), found - said[fine], asked)
-            if (fresh.low.max(axis=1) <= np.maximum(before, 0.0) * (1 + SETTLED)).all():
-                break
-        fresh.low = np.minimum(fresh.low, fresh.high)
+        guess[guess < 0.9 * guess.max(axis=1, keepdims=True)] = -np.inf
+        self._newton(fresh, guess, np.zeros(len(fresh)))
         self.points = _Ends.joined([self.points, fresh])
         self._sort(np.unique(fresh.pair))
+
+    def _fresh(self, ends: _Ends, pair: Ints, records: Ints, less: int) -> _Ends:
+        """Numbers of records that were not looked at yet."""
+        base = 2 * ENDLESS
+        keys = np.unique((pair * base + records)[records > 0])
+        keys = keys[~np.isin(keys, ends.pair * base + ends.first)]
+        return self._ends(keys // base, keys % base, np.ones(len(keys), dtype=np.int64), ends.low.shape[1], less)
+
+    def _newton(self, fresh: _Ends, guess: Floats, enough: Floats) -> None:
+        """Lower ends from what they are about, where they may be more than enough; −∞: not looked at.
+
+        One column: the end of the series.
+        """
+        said, known = np.zeros_like(guess), guess.shape[1] > 1
+        if known:
+            x, y = self._plain(fresh)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                said = np.log(y) - np.log(x)
+        row, column = np.nonzero(np.isfinite(said) & np.isfinite(guess))
+        logs, gain = guess - np.where(np.isfinite(said), said, 0.0), math.exp(self.loss)
+        for _ in range(NEWTON):
+            asked, prior, who = (
+                np.clip(logs[row, column], -_LARGEST_LOG, _LARGEST_LOG),
+                said[row, column],
+                fresh.pair[row],
+            )
+            vectors, below, _ = self.leaps.ask(self.x[who], self.y[who], asked, fresh.first[row])
+            signed, under = vectors.sum(axis=1), below.sum(axis=1)
+            if known:
+                at = np.arange(len(row)), column
+                lift = np.where(vectors[at] > 0, 1.0, gain)
+                signed, under = vectors[at] * lift, below[at] * lift
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = signed / under
+                fine = (under > 0) & (share > _FAR_BELOW)
+                found = np.where(fine, asked + prior + np.log1p(np.where(fine, share, 0.0)), -np.inf)
+            better = found > fresh.low[row, column]
+            fresh.low[row[better], column[better]], fresh.mu[row[better], column[better]] = found[better], asked[better]
+            logs[row, column] = np.where(fine, found - prior, asked)
+            enough = np.maximum(enough, fresh.low.max(axis=1))
+            more = fine & (share > SETTLED * found) & (found + _HOPE * share > enough[row])
+            row, column = row[more], column[more]
+            if not len(row):
+                break
+        fresh.low = np.minimum(fresh.low, fresh.high)
 
     def climb(self, pairs: Ints, near: dict[int, int]) -> None:
         """Better lower ends for known records, around the best of each pair."""
@@ -228,19 +258,19 @@ class SpansAfter:
 
     def _known_at(self, pairs: Ints, records: Ints) -> Floats:
         who = np.repeat(pairs, records.shape[1])
-        self.reach(who, records.ravel())
+        self._reach_known(who, records.ravel())
         base = 2 * ENDLESS
         keys = self.points.pair * base + self.points.first
         order = np.argsort(keys)
         at = order[np.searchsorted(keys[order], who * base + records.ravel())]
-        return np.asarray(self.points.low[at, :-1].max(axis=1).reshape(records.shape))
+        return np.asarray(self.points.low[at].max(axis=1).reshape(records.shape))
 
     def best_known(self, pair: int) -> int:
         """The distance of the known record that says most."""
         rows = np.flatnonzero(self.points.pair == pair)
         if not self.known or not len(rows):
             return 1
-        return int(self.points.first[rows[self.points.low[rows, :-1].max(axis=1).argmax()]])
+        return int(self.points.first[rows[self.points.low[rows].max(axis=1).argmax()]])
 
     def prove(self, pair: Ints, records: Ints, level: Floats) -> None:
         """One round for numbers of records whose upper ends should not pass a level."""
@@ -435,13 +465,13 @@ class SpansAfter:
     def behind(self, pair: int, records: int) -> tuple[int, int, float, float]:
         """The end behind what is reached: its distance, its value or −1, what it adds, and log μ."""
         best, end = 0.0, (min(records, self.top), -1, 0.0, 0.0)
-        for ends, last in ((self.open, 0), (self.seen, -1), (self.points, self.points.low.shape[1] - 1)):
+        for ends in (self.open, self.ends, self.seen, self.points):
             some = ends.pick((ends.pair == pair) & (ends.first <= records))
             if len(some):
                 row, column = np.unravel_index(int(some.low.argmax()), some.low.shape)
                 if some.low[row, column] > best:
                     best = float(some.low[row, column])
-                    value = -1 if column == last else int(column)
+                    value = int(column) if ends is self.seen or ends is self.points else -1
                     end = int(some.first[row]), value, best, float(some.mu[row, column])
         return end
 

@@ -50,6 +50,8 @@ _WORTH: Final = 1e-8
 _NEAR_BEST: Final = 0.97
 _COMPARED: Final = 2
 """Pairs that are climbed before all others are compared with them."""
+_SAMPLED: Final = 400
+"""Distances at which two values are compared for a first guess."""
 _ROUNDING: Final = 80 * 2.0**-53
 """More than the rounding of one step, as a share of the quotient."""
 
@@ -80,22 +82,29 @@ class SlowSeries:
         """Whether the chain is the same backwards, so that one side stands for both."""
         depth = forgets(kernel)
         self.depth = depth if length is None else min(length - 1, depth)
-        self.pairs = self._likeliest()
+        self._slopes = self._small_losses()
+        x, y = np.nonzero(~np.eye(len(kernel), dtype=bool))
+        self.pairs = [(int(x[i]), int(y[i])) for i in np.argsort(-self._slopes, kind="stable")]
+        """By what they add where losses are small."""
         self._near = list(range(len(self.pairs)))[:_COMPARED]
         self._hints: dict[int, tuple[int, int, int]] = {}
         """Of pairs that were climbed: records before the target, and distances of known records on either side."""
 
-    def _likeliest(self) -> list[tuple[int, int]]:
-        """Pairs by what they add where losses are small."""
-        kernel = self.kernels[1]
-        x, y = np.nonzero(~np.eye(len(kernel), dtype=bool))
-        total = np.zeros(len(x))
-        for power in self.kernels:
-            near, far = 0, 1
-            while near < self.depth:
-                total += np.abs(power[x] - power[y]).sum(axis=1) * (far - near)
-                power, near, far = power @ power, far, 2 * far
-        return [(int(x[i]), int(y[i])) for i in np.argsort(-total, kind="stable")]
+    def _small_losses(self) -> Floats:
+        """What each pair leaks where losses are small, as a share of the loss: how far apart two values keep a side."""
+        last = self.depth if self.length is None else min((self.length - 1) // 2, self.depth)
+        steps = np.unique(np.rint(np.geomspace(1, last, _SAMPLED)).astype(np.int64)) if last > 0 else np.zeros(0, int)
+        x, y = np.nonzero(~np.eye(len(self.kernels[1]), dtype=bool))
+        total = np.ones(len(x))
+        for kernel in self.kernels if len(steps) else ():
+            powers = Leaps(kernel, 0.0).plain(steps)
+            apart = np.abs(powers[:, x] - powers[:, y]).sum(axis=2) / 2
+            total += apart[0] + np.trapezoid(apart, steps + 0.5, axis=0)
+        return total
+
+    def likely(self, epsilon: float) -> float:
+        """A loss that leaks about so much: the leakage is nearly a multiple of it."""
+        return epsilon / float(self._slopes.max())
 
     def forget(self) -> None:
         """A search begins anew."""

@@ -54,6 +54,8 @@ _TRIED: Final = 7
 """Numbers of records that are tried at a time."""
 _CLOSE: Final = 1e-4
 """Numbers of records that differ by less, as a share, are equally good for a search."""
+_EDGE: Final = 0.05
+"""Where the first or the last number is the best, it is taken to be the best of all where others are so near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +274,7 @@ class SpansBefore:
 def climb(low: Ints, high: Ints, top: int, values: Callable[[Ints], Floats]) -> None:
     """Try numbers between two, of each row, nearer and nearer to the best; values are of a table of them."""
     rows, share = np.arange(len(low)), np.linspace(0.0, 1.0, _TRIED)
+    done = np.zeros(len(low), dtype=bool)
     for _ in range(_CLIMBS):
         tried = np.rint(low[:, None] + (high - low)[:, None] * share).astype(np.int64)
         found = values(tried)
@@ -279,25 +282,27 @@ def climb(low: Ints, high: Ints, top: int, values: Callable[[Ints], Floats]) -> 
         at = np.clip(best, 1, _TRIED - 2)
         one, two, three = (found[rows, at + step] for step in (-1, 0, 1))
         before, here, after = (tried[rows, at + step] for step in (-1, 0, 1))
-        done = after - before <= np.maximum(2, _CLOSE * after)
-        if (done & ((best > 0) | (tried[:, 0] == 1)) & ((best < _TRIED - 1) | (tried[:, -1] == top))).all():
-            return
         # Where values bend downwards the best is near the top of a parabola.
         bend = 2 * two - one - three
         step = (after - before) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            peak = here + step * np.where(
-                (bend > 0) & (two >= np.maximum(one, three)), (three - one) / (2 * bend), np.nan
-            )
-        inside = np.isfinite(peak)
+            lean = np.where((bend > 0) & (two >= np.maximum(one, three)), (three - one) / (2 * bend), np.nan)
+            gain = bend * lean * lean / 2
+        inside = np.isfinite(lean)
+        close = (after - before <= np.maximum(2, _CLOSE * after)) | (inside & (gain <= SETTLED * two))
+        below, above = (best == 0) & (tried[:, 0] > 1), (best == _TRIED - 1) & (tried[:, -1] < top)
+        close |= ((best == 0) | (best == _TRIED - 1)) & (after - before <= _EDGE * after)
+        done |= close & ~below & ~above
+        if done.all():
+            return
+        peak = here + step * np.where(inside, lean, 0.0)
+        wide = tried[:, -1] - tried[:, 0] + 1
         low = np.where(inside, np.maximum(np.floor(peak - 0.15 * step), before), before).astype(np.int64)
         high = np.where(inside, np.minimum(np.ceil(peak + 0.15 * step), after), after).astype(np.int64)
-        low, high = np.where(done, here, low), np.where(done, here, high)
         # Or beyond what was tried.
-        wide = tried[:, -1] - tried[:, 0] + 1
-        below, above = (best == 0) & (tried[:, 0] > 1), (best == _TRIED - 1) & (tried[:, -1] < top)
         low = np.where(below, np.maximum(tried[:, 0] - wide, 1), np.where(above, tried[:, -2], low))
         high = np.where(above, np.minimum(tried[:, -1] + wide, top), np.where(below, tried[:, 1], high))
+        low, high = np.where(done, tried[rows, best], low), np.where(done, tried[rows, best], high)
 
 
 def spans(top: int, endless: bool) -> tuple[Ints, Ints]:

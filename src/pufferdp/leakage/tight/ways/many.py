@@ -45,10 +45,8 @@ _FOLLOWED: Final = 48
 """Series of so many records are followed for all pairs of values at once, where the first may have any law."""
 _QUICK: Final = 64
 """Chains of few states that forget within so many records are looked at without their ends first."""
-_FEW_ENDS: Final = 300_000
-_FEW_PAIRS: Final = 12
-"""Series of slow chains with no more ends, of all pairs, are worked out record by record; those with more pairs are
-where that can be done."""
+_FEW_RECORDS: Final = 1_500
+"""Series of slow chains with no more records for each state are worked out record by record."""
 _FEW_STATES: Final = 3
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
@@ -130,11 +128,7 @@ class ManyStateCurve:
 
     def _slow_series(self) -> SlowSeries | None:
         chain, length, known = self.place.chain, self.place.length, self.place.known
-        k = chain.size
-        pairs = k * (k - 1)
-        if length is not None and (length <= EXPLICIT or pairs * (k * known + 1) * length <= _FEW_ENDS):
-            return None
-        if self.whole is not None and pairs > _FEW_PAIRS:
+        if length is not None and length <= _FEW_RECORDS * chain.size:
             return None
         return slow_series(chain, length, known)
 
@@ -157,6 +151,8 @@ class ManyStateCurve:
         """A loss that leaks about so much."""
         if self.drained is not None and self.place.length is not None:
             return epsilon / self.place.length
+        if self.slow is not None:
+            return self.slow.likely(epsilon)
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
 
     def quick(self, loss: float) -> float:
