@@ -90,6 +90,25 @@ def test_no_number_of_records_after_a_target_passes_the_bound_of_its_span(known)
         assert (after.points.low[here, :-1].max(axis=0) <= np.maximum(most, 0.0) + ROUNDING * top).all()
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_nothing_beyond_the_last_record_that_is_looked_at_passes_its_bound(known):
+    """Sides of up to forty records, of which two are looked at; a chain that stays says almost all of its loss."""
+    kernel, loss, records = slow(5, 3, 1 - 1e-9), 0.5, 40
+    pair, logs, every = np.array([0]), np.linspace(-40.0, 100.0, 1401), np.arange(1, records + 1)
+    near, far = (
+        SpansAfter(kernel, pair, pair + 1, loss, loss * records, top, top < records, known) for top in (2, records)
+    )
+    near.begin(logs, pair, every[:0])
+    far.begin(logs, pair, every[::8])
+    far.reach(0 * every, every)
+    added = far.between(0 * every, every)[0]
+    assert added[-1] > 0.97 * loss * records
+    assert (added <= near.between(0 * every, every)[1] * (1 + 1e-12)).all()
+    if known:
+        beyond = far.points.low[far.points.first >= 2, :-1].max()
+        assert 0.8 * loss * records < beyond <= near.far.high.max()
+
+
 def test_weights_of_known_values_are_never_less_than_those_of_any_distance():
     kernel = slow(2, 4, 0.999)
     for many in (1, 2, 3, 9, 17):
