@@ -12,6 +12,7 @@ from pufferdp.leakage.tight.long.any_start import any_start_series
 from pufferdp.leakage.tight.long.ends import SpansAfter, _Near
 from pufferdp.leakage.tight.long.leaps import Leaps
 from pufferdp.leakage.tight.long.spans import Cells, SpansBefore
+from pufferdp.leakage.tight.odds import closed_side
 from tests.leakage.tight import cases
 from tests.strategies import examples
 
@@ -90,23 +91,32 @@ def test_no_number_of_records_after_a_target_passes_the_bound_of_its_span(known)
         assert (after.points.low[here, :-1].max(axis=0) <= np.maximum(most, 0.0) + ROUNDING * top).all()
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_nothing_beyond_the_last_record_that_is_looked_at_passes_its_bound(known):
-    """Sides of up to forty records, of which two are looked at; a chain that stays says almost all of its loss."""
-    kernel, loss, records = slow(5, 3, 1 - 1e-9), 0.5, 40
-    pair, logs, every = np.array([0]), np.linspace(-40.0, 100.0, 1401), np.arange(1, records + 1)
-    near, far = (
-        SpansAfter(kernel, pair, pair + 1, loss, loss * records, top, top < records, known) for top in (2, records)
-    )
-    near.begin(logs, pair, every[:0])
-    far.begin(logs, pair, every[::8])
-    far.reach(0 * every, every)
+def _near_and_far(kernel, loss, most, top, records, known):
+    """The side after targets of one pair, as far as it is looked at and farther: what is reached there, of each."""
+    pair, logs, every = np.array([0]), np.linspace(-40.0, 60.0, 2001), np.arange(1, records + 1)
+    ends = [SpansAfter(kernel, pair, pair + 1, loss, most, n, n < records, known) for n in (top, records)]
+    for after in ends:
+        after.begin(logs, pair, every[:0])
+    ends[1].reach(0 * every, every)
+    return ends, every
+
+
+def test_no_end_beyond_the_last_record_that_is_looked_at_passes_its_bound():
+    """Two of up to forty records are looked at: a chain that stays says almost all of the loss of the others."""
+    loss, records = 0.5, 40
+    (near, far), every = _near_and_far(slow(5, 3, 1 - 1e-9), loss, loss * records, 2, records, False)
     added = far.between(0 * every, every)[0]
     assert added[-1] > 0.97 * loss * records
     assert (added <= near.between(0 * every, every)[1] * (1 + 1e-12)).all()
-    if known:
-        beyond = far.points.low[far.points.first >= 2, :-1].max()
-        assert 0.8 * loss * records < beyond <= near.far.high.max()
+
+
+@pytest.mark.parametrize(("stay", "loss"), [(0.6, 1.0), (0.9, 2.0)])
+def test_no_known_record_beyond_the_last_that_is_looked_at_passes_its_bound(stay, loss):
+    """Chains that forget some of it: what lies farther away says almost as much as the bound."""
+    kernel, top, records = slow(5, 3, stay), 12, 40
+    (near, far), _ = _near_and_far(kernel, loss, closed_side(kernel, loss, records, 24), top, records, True)
+    beyond = far.points.low[far.points.first >= top, :-1].max()
+    assert 0.99 * near.far.high.max() < beyond <= near.far.high.max() * (1 + 1e-12)
 
 
 def test_weights_of_known_values_are_never_less_than_those_of_any_distance():
