@@ -84,8 +84,10 @@ def _solved(tops, bottoms, sizes, losses):
         options=TIGHT,
     )
     assert solution.status == 0, solution.message
-    reached = (objective * solution.x.reshape(count, size)).sum(axis=1, keepdims=True)
-    return [math.log(value) for value in (reached * largest / scale).ravel()]
+    # The quotient of what was found: that its lower part is 1 holds up to a tolerance only.
+    likelihoods = solution.x.reshape(count, size)
+    reached = (objective * likelihoods).sum(axis=1) / (bottoms / scale * likelihoods).sum(axis=1)
+    return [math.log(value) for value in reached * (largest / scale)[:, 0]]
 
 
 @functools.lru_cache(maxsize=256)

@@ -72,6 +72,24 @@ def test_cycles_are_what_they_are_record_by_record(seed):
     assert at.upper.max() <= at.lower.max() * (1 + 2e-7) + 1e-11
 
 
+@pytest.mark.parametrize("who", WHO)
+def test_a_short_cycle_stands_for_itself(who):
+    """All its records count, those of the second half too, and nothing beyond them does."""
+    loss, late = 0.7, 0
+    for seed in range(5):
+        n = 4 + seed
+        table, law = _cycle(np.random.default_rng([seed, 10]), 4, 2)
+        alone = turns(inputs.chain(table, law), n, who)
+        exact = leakage_of_losses(table, np.full(n, loss), start=law, adversary=who)
+        assert alone is not None
+        found, upper = alone.at(loss)
+        late += int(exact.lower.argmax() > n // 2)
+        assert (found.lower <= exact.upper * (1 + 1e-9)).all(), seed
+        assert exact.lower.max() <= upper * (1 + 1e-9), seed
+        assert upper <= found.lower.max() * (1 + 2e-7), seed
+    assert late
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("loss", [0.01, 0.3, 5.0])

@@ -12,6 +12,7 @@ from pufferdp.leakage.tight.long.any_start import any_start_series
 from pufferdp.leakage.tight.long.ends import SpansAfter, _Near
 from pufferdp.leakage.tight.long.leaps import Leaps
 from pufferdp.leakage.tight.long.spans import Cells, SpansBefore
+from pufferdp.leakage.tight.odds import closed_side
 from tests.leakage.tight import cases
 from tests.strategies import examples
 
@@ -73,8 +74,12 @@ def test_no_number_of_records_before_a_target_passes_the_bound_of_its_span(zeros
 
 @pytest.mark.parametrize("known", [False, True])
 def test_no_number_of_records_after_a_target_passes_the_bound_of_its_span(known):
-    """Losses are large: of what comes before a known record the chain says almost all."""
-    kernel, loss, top = slow(5, 3, 0.999999), 1.0, 60
+    """Losses are large: of what comes before a known record the chain says almost all.
+
+    Two known records beside each other say the same up to the log of the quotient of their distances, 0.07 here. So a
+    span of them fails where it counts a tenth of the loss too little.
+    """
+    kernel, loss, top = slow(5, 3, 1 - 1e-9), 2.0, 60
     after = SpansAfter(kernel, np.array([0]), np.array([1]), loss, 100.0, top, False, known)
     pair, every = np.array([0]), np.arange(1, top + 1)
     after.begin(np.linspace(-40.0, 100.0, 1401), pair, every[::8])
@@ -86,6 +91,34 @@ def test_no_number_of_records_after_a_target_passes_the_bound_of_its_span(known)
     for first, many, most in zip(after.seen.first, after.seen.many, after.seen.high, strict=True):
         here = (after.points.first >= first) & (after.points.first < first + many)
         assert (after.points.low[here].max(axis=0, initial=0.0) <= np.maximum(most, 0.0) + ROUNDING * top).all()
+
+
+def _near_and_far(kernel, loss, most, top, records, known):
+    """The side after targets of one pair, as far as it is looked at and farther: what is reached there, of each."""
+    pair, logs, every = np.array([0]), np.linspace(-40.0, 60.0, 2001), np.arange(1, records + 1)
+    ends = [SpansAfter(kernel, pair, pair + 1, loss, most, n, n < records, known) for n in (top, records)]
+    for after in ends:
+        after.begin(logs, pair, every[:0])
+    ends[1].reach(0 * every, every)
+    return ends, every
+
+
+def test_no_end_beyond_the_last_record_that_is_looked_at_passes_its_bound():
+    """Two of up to forty records are looked at: a chain that stays says almost all of the loss of the others."""
+    loss, records = 0.5, 40
+    (near, far), every = _near_and_far(slow(5, 3, 1 - 1e-9), loss, loss * records, 2, records, False)
+    added = far.between(0 * every, every)[0]
+    assert added[-1] > 0.97 * loss * records
+    assert (added <= near.between(0 * every, every)[1] * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(("stay", "loss"), [(0.6, 1.0), (0.9, 2.0)])
+def test_no_known_record_beyond_the_last_that_is_looked_at_passes_its_bound(stay, loss):
+    """Chains that forget some of it: what lies farther away says almost as much as the bound."""
+    kernel, top, records = slow(5, 3, stay), 12, 40
+    (near, far), _ = _near_and_far(kernel, loss, closed_side(kernel, loss, records, 24), top, records, True)
+    beyond = far.points.low[far.points.first >= top, :-1].max()
+    assert 0.99 * near.far.high.max() < beyond <= near.far.high.max() * (1 + 1e-12)
 
 
 def test_weights_of_known_values_are_never_less_than_those_of_any_distance():
