@@ -81,3 +81,15 @@ def test_what_it_is_not_for() -> None:
     assert slow_series(chain, 10**6, True) is None  # a start of its own
     assert slow_series(inputs.chain(slow(0, 3, 0.5), "stationary"), 10**6, True) is None  # forgets soon
     assert slow_series(inputs.chain(slow(0, 9, 0.9999), "stationary"), 10**6, True) is None  # too many pairs
+
+
+def test_uneven_stays_are_closed_for_somebody_who_knows_records() -> None:
+    """Upper ends of known records stop falling where no log μ below all that were tried is tried again."""
+    generator = np.random.default_rng([1, 71])
+    k = int(generator.integers(3, 5))
+    rows = generator.dirichlet(np.full(k, 0.5), size=k)
+    stays = 1 - 10.0 ** generator.uniform(-4, -1, size=k)
+    loss = float(10.0 ** generator.uniform(0, 2) * 1e-4)
+    kernel = np.diag(stays) + (1 - stays)[:, None] * rows
+    worst = TightCurve(kernel / kernel.sum(axis=1, keepdims=True), length=30_000).leakage(loss)
+    assert worst.lower <= worst.upper <= worst.lower * (1 + 1e-6)

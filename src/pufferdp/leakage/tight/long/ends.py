@@ -177,9 +177,9 @@ class SpansAfter:
             nearer = np.zeros(len(pair), dtype=bool)
             for one in np.unique(pair):
                 nearer |= (pair == one) & (records < self.best_known(int(one)))
-            self._reach_known(pair[nearer], records[nearer])
+            self.reach_known(pair[nearer], records[nearer])
 
-    def _reach_known(self, pair: Ints, records: Ints) -> None:
+    def reach_known(self, pair: Ints, records: Ints) -> None:
         """Better lower ends for known records at exactly this distance."""
         fresh = self._fresh(self.points, pair, records, 2)
         if not len(fresh):
@@ -218,6 +218,8 @@ class SpansAfter:
         row, column = np.nonzero(np.isfinite(said) & np.isfinite(guess))
         logs, gain = guess - np.where(np.isfinite(said), said, 0.0), math.exp(self.loss)
         for _ in range(NEWTON):
+            if not len(row):
+                break
             asked, prior, who = (
                 np.clip(logs[row, column], -_LARGEST_LOG, _LARGEST_LOG),
                 said[row, column],
@@ -239,8 +241,6 @@ class SpansAfter:
             enough = np.maximum(enough, fresh.low.max(axis=1))
             more = fine & (share > SETTLED * found) & (found + _HOPE * share > enough[row])
             row, column = row[more], column[more]
-            if not len(row):
-                break
         fresh.low = np.minimum(fresh.low, fresh.high)
 
     def climb(self, pairs: Ints, near: dict[int, int]) -> None:
@@ -258,7 +258,7 @@ class SpansAfter:
 
     def _known_at(self, pairs: Ints, records: Ints) -> Floats:
         who = np.repeat(pairs, records.shape[1])
-        self._reach_known(who, records.ravel())
+        self.reach_known(who, records.ravel())
         base = 2 * ENDLESS
         keys = self.points.pair * base + self.points.first
         order = np.argsort(keys)
@@ -336,7 +336,8 @@ class SpansAfter:
             some, level = split[divided], level[divided]
             with np.errstate(invalid="ignore"):
                 need = level - parent.low
-                share = np.where(need > 0, 0.7 * need / np.maximum(parent.high - parent.low, 1e-300), 0.25)
+                share = 0.7 * need / np.maximum(parent.high - parent.low, 1e-300)
+                share = np.where((need > 0) & np.isfinite(share), share, 0.25)
             share = np.where(some, np.clip(share, 0.0, 0.5), 0.5).min(axis=1)
             many = np.maximum((share * parent.many).astype(np.int64), 1)
             which = np.arange(len(parent))
@@ -375,6 +376,10 @@ class SpansAfter:
                 spread = np.concatenate(fine)
                 logs = np.concatenate([left[worst], right[worst]])
                 logs = logs[np.isfinite(logs)]
+                if len(spread) and np.isneginf(left).any():
+                    logs = np.append(logs, spread.min() - _FARTHER[1:])
+                if len(spread) and np.isposinf(right).any():
+                    logs = np.append(logs, spread.max() + _FARTHER[1:])
                 share = np.linspace(0.0, 1.0, _SHARED - len(logs))
                 logs = np.append(logs, np.quantile(spread, share) if len(spread) else share * _LARGEST_LOG)
             if wider and len(logs) <= _SHARED - 4:
@@ -506,7 +511,7 @@ def _narrow(ends: _Ends, logs: Floats, signed: Floats, slope: Floats, sizes: Flo
         root = near + np.log1p(np.expm1(at(logs, high) - near) * up / (up - down))
         root = np.fmin(root, at(logs, high))
         root = np.where(over == 0, logs[:, :1], np.where(over == logs.shape[1], np.inf, root))
-        bound = root + _CHORD + prior
+        bound = np.where(np.isneginf(prior), -np.inf, root + _CHORD + prior)
         tangent = near + np.log1p(np.maximum(up / at_each(slope, low), 0.0))
         left = np.where(over > 0, np.where(np.isfinite(tangent), tangent, near), -np.inf)
         # At the first end of a span the root is no less than what is reached says, and for all of it it is no smaller.

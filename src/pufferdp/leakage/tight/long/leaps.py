@@ -4,8 +4,8 @@ While the same values are asked for, J steps are one product with the J-th power
 asked for by e^loss. That they are asked for all the way is proved, not tried. Let f(j) be one entry of v A^j.
 
 - Split v into p − q, what is asked for and what is not. A value u that is asked for keeps its sign through all of J
-  steps if p_u A_uu^J ≥ (q A^J)_u, because (p A^j)_u ≥ p_u A_uu^j, and (q A^J)_u ≥ (q A^j)_u A_uu^{J−j}. The same with
-  p and q exchanged holds for the other values.
+  steps if p_u A_uu^J ≥ (q A^J)_u, because (p A^j)_u ≥ p_u A_uu^j, and (q A^J)_u ≥ (q A^j)_u A_uu^{J−j}, where A_uu > 0;
+  and if nothing in q ever leads to u. The same with p and q exchanged holds for the other values.
 - Or else f has the same sign at both ends, and f(j)/c^j rises all the way or falls all the way, for some c > 0. It does
   where g(j) = f(j + 1) − c f(j), an entry of v (A − c) A^j, keeps its sign. So one asks the same of g.
 - f is a sum of as many powers of eigenvalues of A as there are states. Where c is one of them, g is a sum of one fewer.
@@ -37,6 +37,8 @@ _PLACES: Final = 9
 _MODES: Final = 3
 """Eigenvalues whose powers are judged by two steps and the end."""
 _ROUNDING: Final = 16 * 2.0**-53
+_LEAST: Final = 1e-250
+"""Smaller powers may have lost what they are compared with."""
 _TURN: Final = 3.0
 """Less than π: the angle through which powers of eigenvalues may turn meanwhile."""
 _ANGLE: Final = 1e-7
@@ -73,6 +75,11 @@ class Leaps:
         self.kernel, self.loss = np.ascontiguousarray(kernel), loss
         self._bits = 1 << np.arange(k)
         self._place = np.full(1 << k, -1)
+        reach = self.kernel > 0
+        for _ in range(k.bit_length()):
+            reach = reach | (reach @ reach)
+        self._leads = reach.astype(float)
+        """Which values ever lead to which."""
         self._above = max(k - _MODES, 0)
         """Differences until three modes are left."""
         self._questions = self._look_at(np.zeros(0, dtype=np.int64))
@@ -154,7 +161,7 @@ class Leaps:
         """Whether the questions stay the same through so many steps, for all digits at one place: (rows, digit)."""
         asked, above, (rows, k) = self._questions, self._above, vectors.shape
         drift, stays = asked.drift[which], asked.stays[which, place]
-        spread = np.abs(drift)
+        spread, lasts = np.abs(drift), stays > _LEAST
         parts = np.empty((rows, 3 + 2 * above, k))
         parts[:, 0] = np.maximum(vectors, 0.0)
         parts[:, 1] = parts[:, 0] - vectors
@@ -177,9 +184,11 @@ class Leaps:
         even &= (steps <= asked.most[which, None])[..., None]
         for i in reversed(range(above)):
             now, end, whole = parts[:, None, 2 + 2 * i], then[:, 2 + 2 * i], then[:, 3 + 2 * i]
-            even = (even & (end * now > 0)) | (2 * np.abs(now) * stays >= whole - np.sign(now) * end)
+            even = (even & (end * now > 0)) | (lasts & (2 * np.abs(now) * stays >= whole - np.sign(now) * end))
         above_zero, up, down = (vectors > 0)[:, None], then[:, 0], then[:, 1]
-        alone = np.where(above_zero, parts[:, None, 0] * stays >= down, parts[:, None, 1] * stays >= up)
+        alone = lasts & np.where(above_zero, parts[:, None, 0] * stays >= down, parts[:, None, 1] * stays >= up)
+        led = parts[:, :2] @ self._leads > 0
+        alone |= ~np.where(above_zero, led[:, None, 1], led[:, None, 0])
         ends = np.where(above_zero, up >= down, down >= up)
         return np.asarray((alone | (ends & even)).all(axis=2))
 
