@@ -45,7 +45,7 @@ class UnknownSeries:
         corner, x, y, record = (int(i) for i in np.unravel_index(int(np.argmax(reached)), reached.shape))
         lower = float(reached[corner, x, y, record])
         upper = float((_joined(left.most, right.most) + np.abs(self._own(dp_loss))[..., None]).max())
-        if lower <= 0 or not Leakage(lower, upper, None).closed:
+        if lower <= 0 or not Leakage(min(lower, upper), max(lower, upper), None).closed:
             return self._by_laws.worst(dp_loss)
         output = float(self._laws.points[-1 if corner else 0])
         return max(lower, upper) + 2 * self._laws.error, Learner(record, (), x, y, output)
