@@ -12,6 +12,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.additive.windows import WindowLeakage
 from pufferdp.leakage.curves import best_curve, curves, lowest
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.groups import AnyGroups
@@ -207,3 +208,28 @@ def test_bad_numbers_are_refused():
             curve.inverse(bad)
     with pytest.raises(ParameterError, match="length"):
         curves(ACTIVITY, None, BDP)
+
+
+@pytest.mark.parametrize("likely", [1e-9, 0.1, 0.25 * (1 - 1e-14), 0.25, 0.25 * (1 + 1e-14), 0.26, 0.9, 1.0, 7.0])
+def test_an_inverse_does_not_depend_on_what_was_likely(likely):
+    """A guess that is too small or too large costs time and nothing else: 4·loss allows 0.25."""
+    seen = []
+    found = largest_loss(lambda loss: seen.append(loss) or 4 * loss, 1.0, likely=likely)
+    assert 0.25 * (1 - 2e-12) <= found <= 0.25
+    assert len(seen) <= (2 if 0.25 * (1 - 1e-13) < likely <= 0.25 else 40)
+    assert largest_loss(lambda loss: loss, 1.0, likely=0.3) == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize(
+    "transition",
+    [
+        [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]],
+        [[0.999, 0.0005, 0.0005], [0.00075, 0.999, 0.00025], [0.0001, 0.0009, 0.999]],
+    ],
+)
+def test_the_inverse_of_the_closed_form_is_the_largest_loss(transition, epsilon):
+    """Pair by pair the first chain is bounded by less than all pairs alike, and the second is not."""
+    odds = curves(MarkovChain(transition=transition), 1000, BDP)["odds"]
+    loss = odds.inverse(epsilon)
+    assert odds(loss) <= epsilon < odds(loss * (1 + 1e-9))

@@ -12,16 +12,27 @@ _SHARE: Final = 1e-12
 """A loss larger by this share was seen to leak too much."""
 
 
-def largest_loss(value: Callable[[float], float], allowed: float, share: float = _SHARE) -> float:
+def largest_loss(
+    value: Callable[[float], float], allowed: float, share: float = _SHARE, likely: float | None = None
+) -> float:
     """The largest loss whose value is at most ``allowed``, where the value never falls and is at least the loss.
 
-    What is given back has been seen to be small enough; 0 where nothing is.
+    What is given back has been seen to be small enough; 0 where nothing is. Where it is known which loss is ``likely``,
+    two looks are mostly enough.
     """
+    low = below = 0.0
+    if likely is not None and 0 < likely < allowed:
+        for loss in (likely, likely * (1 + share)):
+            found = value(loss)
+            if found > allowed:
+                break
+            low, below = loss, found
+        if 0 < low == likely:
+            return low
     high = allowed
     above = value(high)
     if above <= allowed:
         return high
-    low = below = 0.0
     for n in range(_TRIES):
         if high <= low * (1 + share) or high < 1e-300:
             break

@@ -78,7 +78,7 @@ def test_two_states_that_hardly_ever_change(stay):
 
 def test_what_is_not_exact_says_between_what_it_lies(monkeypatch):
     """Where fewer windows may be looked at than it takes, exact-laplace says so at once."""
-    monkeypatch.setattr(windows, "_MOST_SIDES", 2e3)
+    monkeypatch.setattr(windows, "_MOST_NUMBERS", 240)
     monkeypatch.setattr(windows, "_MOST", 1e4)
     chain = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.15, 0.8]])
     report = leakage_of(chain, dp_epsilon=0.1, length=30, query="count:1")

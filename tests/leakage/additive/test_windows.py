@@ -131,7 +131,7 @@ def test_fine_values_take_no_more_work_than_coarse_ones(monkeypatch, span):
     chain, work = MarkovChain(transition=[[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]), Work()
     window = WindowLeakage(chain, 5_000, [0, 1, span], work)
     assert not window.at(0.4 / span).closed
-    assert 0.2 * 6e6 < max(looked_at) <= 6e6 or span == 1
+    assert 0.2 * 1.2e7 < max(looked_at) <= 1.2e7 or span == 1
     assert 8 * sum(looked_at) <= work.done <= 5e8
 
 

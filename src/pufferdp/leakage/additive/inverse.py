@@ -15,7 +15,7 @@ from typing import Final
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.powers import UNIT
 
-_NEAR: Final = 1e-7
+NEAR: Final = 1e-7
 """A loss larger by this share was seen to leak too much."""
 _LEAST: Final = 1e-9
 """As a share of the largest loss: below it the search is given up."""
@@ -40,17 +40,17 @@ def largest_loss(leak: Callable[[float], float], allowed: float, most: float) ->
         return most
     low = high = most
     while over(low) > 0:  # leakages rise about as fast as the loss, seldom more slowly than its root
-        high, low = low, low * max(1 / 16, math.exp(-2 * over(low))) * (1 - _NEAR)
+        high, low = low, low * max(1 / 16, math.exp(-2 * over(low))) * (1 - NEAR)
         if low < most * _LEAST:
             raise NotApplicableError("no DP loss was found to be small enough")
-    root = _brent(over, low, high, low * _NEAR / 4, _NEAR / 4)
-    for tried in (root * (1 - _NEAR / 3), root * (1 + _NEAR / 3)):
+    root = _brent(over, low, high, low * NEAR / 4, NEAR / 4)
+    for tried in (root * (1 - NEAR / 3), root * (1 + NEAR / 3)):
         enough, too_much = _ends(seen)
-        if too_much > enough * (1 + _NEAR) and enough < tried < too_much:
+        if too_much > enough * (1 + NEAR) and enough < tried < too_much:
             over(tried)
     while True:
         enough, too_much = _ends(seen)
-        if too_much <= enough * (1 + _NEAR):
+        if too_much <= enough * (1 + NEAR):
             return enough
         over((enough + too_much) / 2)
 

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.additive.sides import DEEP, TINY, Fit, corner_side, one_side, refuse_below
 from pufferdp.leakage.chains.powers import largest_ratios, ratios_of
 from pufferdp.leakage.chains.starts import Supports
 from pufferdp.models.chain import MarkovChain
@@ -45,10 +46,10 @@ _MOST: Final = 6e7
 """So many where the bracket stays open, about a second: 150 unknown records to a side for two states and a count,
 34 for six states."""
 _MOST_SIDES: Final = 3e7
-"""So many pairs of sides are put together: a thousand unknown records to a side for two states, 130 for six."""
-_MOST_NUMBERS: Final = 6e6
-"""So many densities of a side are looked at, about half a second: of a thousand unknown records to a side for two
-states and a count, of 15 for three states whose values lie two thousand steps apart."""
+"""So many pairs of sides are put together one by one, where the states possible change from record to record."""
+_MOST_NUMBERS: Final = 1.2e7
+"""So many densities of a side are looked at, a fifth of a second: of a thousand unknown records to a side for three
+states and a count, of 22 for three states whose values lie two thousand steps apart."""
 _MOST_WORK: Final = 8e8
 """So much work may be done until one question is answered: five to ten seconds."""
 _DENSITY: Final = 8
@@ -57,16 +58,15 @@ _NARROW: Final = 4
 """Fewer unknown records to a side are not worth a look of their own."""
 _CLOSED: Final = 1e-10
 """The bracket is closed when its ends are this near, relative to the leakage."""
-_DEEP: Final = 400.0
-"""Windows are no wider than exp(-400), so that a density times the smallest mass is well above the least double."""
-_TINY: Final = 1e-120
+_OPEN: Final = 1e-6
+"""What is above what is allowed by more than this share is not taken for it, whoever reads the bracket."""
 _LEAST: Final = 1e-20
-"""No step is smaller than this, so no mass falls from above _TINY to 0 unseen."""
+"""No step is smaller than this, so no mass falls from above ``TINY`` to 0 unseen."""
+_AT_ONCE: Final = 100_000
+"""Windows are looked at together up to so many numbers: few calls where they are small, and no more than a cache holds
+where they are large."""
 _LINE: Final = 96
 """Shorter rows of numbers slow numpy down."""
-_AT_ONCE: Final = 100_000
-"""Sides of windows are looked at together up to so many numbers: few calls where windows are small, and no more than a
-cache holds where they are large."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,15 @@ class Leakage:
     @property
     def closed(self) -> bool:
         """Whether the bracket has closed, so that either end is the leakage."""
-        return self.upper - self.lower <= _CLOSED * max(self.lower, 1e-3)
+        return self._within(_CLOSED)
 
+    @property
+    def nearly_closed(self) -> bool:
+        """Whether it has closed but for rounding."""
+        return self._within(2 * _CLOSED)
 
-@dataclass(frozen=True)
-class _Side:
-    """What one side leaks of the target: [likelier, other, (unknown, end)]."""
-
-    most: Floats
-    """At the worst output."""
-    corners: Floats
-    """At outputs below all sums, and above them: one more axis in front."""
-    possible: Mask
-    """Whether both values are."""
+    def _within(self, share: float) -> bool:
+        return self.upper - self.lower <= share * max(self.lower, 1e-3)
 
 
 class Work:
@@ -143,19 +139,21 @@ class WindowLeakage:
         self.start = chain.stationary if chain.given_start is None else chain.given_start
         self._span = max(1, int(self.steps.max()))
         self._fitting: dict[int, Mask] = {}
+        self._fitting_sides: dict[int, list[Fit]] = {}
         self._needed = self._sides_needed = _NARROW  # how wide windows and sides had to be the last time
         for table in (chain.transition, self.start):
-            _refuse_below(table, _LEAST)
+            refuse_below(table, _LEAST)
 
     def at(self, dp_loss: float) -> Leakage:
         """The leakage when the noise has scale 1/tau."""
-        deepest = (_DEEP / dp_loss / self._span - 1) / 2 if dp_loss > 0 else math.inf
-        if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
+        if (
+            self._deepest(dp_loss) < 0
+        ):  # hardly any noise: nothing better is known than that all records together move the sum
             return Leakage(0.0, self._all_records(dp_loss), None)
-        sides = self._by_sides(dp_loss, deepest)
+        sides = self._by_sides(dp_loss)
         if sides.closed:
             return sides
-        widest = int(min(self.length - 1, self._width(_MOST), deepest))
+        widest = self._widest_window(dp_loss)
         wide = min(max(self._needed, self._width(_FIRST)), widest)
         while True:
             self._count(self._each_window * max(wide, 1) ** 3)
@@ -167,81 +165,158 @@ class WindowLeakage:
                 return leakage
             wide = min(int(wide * 1.4) + 1, widest)
 
-    def _by_sides(self, dp_loss: float, deepest: float) -> Leakage:
+    def at_least(self, dp_loss: float) -> float | None:
+        """What outputs beyond all sums tell: quick, mostly the leakage itself. None where doubles do not hold it."""
+        corners = self._corner_sides(dp_loss, self._widest_side(dp_loss))
+        return None if corners is None else self._reached(*corners, dp_loss)
+
+    def open_at(self, dp_loss: float, allowed: float) -> Leakage | None:
+        """A bracket around what is allowed, where it is clear beforehand that none looked at would decide; or None.
+
+        Asked where outputs beyond all sums just leak what is allowed. The bound on wider windows is too large then, if
+        what such outputs tell is put in place of the widest windows looked at, whichever way; and no window that is
+        looked at output by output leaks too much, because its sides do not.
+        """
+        narrow, wide = self._widest_window(dp_loss), self._widest_side(dp_loss)
+        if wide >= self.length - 1 or wide < narrow:
+            return None
+        for width in (narrow, wide):
+            corners = self._corner_sides(dp_loss, width)
+            if corners is None or self._corner_tail(*corners, dp_loss) <= allowed * (1 + _OPEN):
+                return None
+        assert corners is not None
+        self._count(_DENSITY * self._each_density * max(narrow, 1) ** 2)
+        _, most, tail, _ = self._from_sides(dp_loss, narrow)
+        reached = self._reached(*corners, dp_loss)
+        return None if max(reached, most) > allowed or tail <= allowed else Leakage(reached, tail, None)
+
+    def _corner_sides(self, dp_loss: float, wide: int) -> tuple[Floats, Floats] | None:
+        """From outputs beyond all sums: what the sides tell."""
+        left, right = (corner_side(*way, self.steps, dp_loss, wide) for way in self._ways)
+        return None if left is None or right is None else (left, right)
+
+    def _reached(self, left: Floats, right: Floats, dp_loss: float) -> float:
+        """What outputs beyond all sums tell of windows with such sides."""
+        own = self._own(dp_loss)
+        return max(0.0, float((self._largest(left, right) + np.stack([-own, own])).max()))
+
+    def _corner_tail(self, left: Floats, right: Floats, dp_loss: float) -> float:
+        """At least so much is said of windows wider than these."""
+        return self._tail_of(left.max(axis=0), right.max(axis=0), dp_loss)
+
+    def _may_close(self, dp_loss: float, wide: int) -> bool:
+        """Whether sides of up to ``wide`` unknown records can close the bracket, for all that their corners say."""
+        corners = self._corner_sides(dp_loss, wide)
+        if corners is None:
+            return True
+        reached = self._reached(*corners, dp_loss)
+        return Leakage(reached, max(reached, self._corner_tail(*corners, dp_loss)), None).nearly_closed
+
+    def _by_sides(self, dp_loss: float) -> Leakage:
         """A bracket from the leakage of single sides, as wide as it takes to close it, or as can be looked at."""
-        k = self.chain.size
-        pairs, densities = max(1, k * (k - 1) * (k + 1) ** 2), k * (k + 1) * self._span
-        most = math.sqrt(min(_MOST_SIDES / pairs, _MOST_NUMBERS / densities))
-        widest = int(min(self.length - 1, most, deepest))
+        widest = self._widest_side(dp_loss)
         wide = min(max(self._sides_needed, _NARROW), widest)
         while True:
-            self._count((pairs + _DENSITY * densities) * max(wide, 1) ** 2)
+            if wide < widest and not self._may_close(dp_loss, wide):
+                wide = min(2 * wide, widest)
+                continue
+            self._count(_DENSITY * self._each_density * max(wide, 1) ** 2)
             leakage = self._sides(dp_loss, wide)
             if wide == widest or leakage.closed:
                 self._sides_needed = wide
                 return leakage
             wide = min(2 * wide, widest)
 
+    def _widest_side(self, dp_loss: float) -> int:
+        """So many unknown records to a side are looked at."""
+        k = self.chain.size
+        most = _MOST_NUMBERS / self._each_density
+        if not self._always_possible:
+            most = min(most, _MOST_SIDES / max(1, k * (k - 1) * (k + 1) ** 2))
+        return int(min(self.length - 1, math.sqrt(most), max(0.0, self._deepest(dp_loss))))
+
+    def _widest_window(self, dp_loss: float) -> int:
+        """So many, where windows are looked at output by output."""
+        return int(min(self.length - 1, self._width(_MOST), self._deepest(dp_loss)))
+
+    def _deepest(self, dp_loss: float) -> float:
+        """So many, before densities fall below what a double can hold; below 0: there is hardly any noise."""
+        return (DEEP / dp_loss / self._span - 1) / 2 if dp_loss > 0 else math.inf
+
     def _sides(self, dp_loss: float, wide: int) -> Leakage:
         """The bracket from sides of up to ``wide`` unknown records, and from a bound on wider ones."""
-        k, moves = self.chain.size, np.asarray(self.chain.transition)
-        fall = np.exp(-dp_loss * np.arange(self._span * wide + 1))
-        left = self._one_side(moves.T, np.concatenate([moves, self.start[None]]).T, fall, wide)
-        right = self._one_side(moves, np.concatenate([moves, np.ones((k, 1))], axis=1), fall, wide)
-        unfit = ~self.fits(wide).reshape((wide + 1) * (k + 1), -1)
-        sides, tables = (right, left), np.empty((2, *unfit.shape))
-        ends = np.arange((wide + 1) * (k + 1))
-        known, widest = ends % (k + 1) < k, ends // (k + 1) == wide
-        best, most, adversary = 0.0, 0.0, None
-        edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}
-        for x, y in itertools.permutations(range(k), 2):
-            own = dp_loss * float(self.steps[x] - self.steps[y])
-            ways = [np.where(side.possible[x, y], (side.most[x, y], *side.corners[:, x, y]), -np.inf) for side in sides]
-            above = np.add(ways[0][0][:, None], ways[1][0], out=tables[0])
-            above += abs(own)
-            np.copyto(above, -np.inf, where=unfit)
-            largest = float(above.max())
-            if largest == -np.inf:
-                continue
-            most = max(most, largest)
-            for corner, sign in ((0, -1), (1, 1)):
-                reached = np.add(ways[0][1 + corner][:, None], ways[1][1 + corner], out=tables[1])
-                np.copyto(reached, -np.inf, where=unfit)
-                place = int(np.argmax(reached))
-                if float(reached.flat[place]) + sign * own > best:
-                    best = float(reached.flat[place]) + sign * own
-                    at_right, at_left = divmod(place, reached.shape[1])
-                    unknown = (at_left // (k + 1), at_right // (k + 1))
-                    states = [None if end == k else int(end) for end in (at_left % (k + 1), at_right % (k + 1))]
-                    output = corner * self._span * (sum(unknown) + 1)
-                    adversary = Informed(*unknown, states[0], states[1], x, y, output)
-            if wide < self.length - 1:
-                outer = known & widest
-                edge["left"][x, y] = math.exp(above[:, outer].max(initial=-math.inf))
-                edge["right"][x, y] = math.exp(above[outer].max(initial=-math.inf))
-                edge["both"][x, y] = math.exp(above[np.ix_(outer, outer)].max(initial=-math.inf))
-        if wide < self.length - 1:
-            most = max(most, min(self.tail(edge, wide), self._all_records(dp_loss)))
-        return Leakage(best, max(best, most), adversary)
+        best, most, tail, adversary = self._from_sides(dp_loss, wide)
+        return Leakage(best, max(best, most, tail), adversary)
 
-    def _one_side(self, moves: Floats, ends: Floats, fall: Floats, wide: int) -> _Side:
-        """The leakage of the sum over one side, for every number of unknown records and every end."""
-        k, mass = self.chain.size, ends
-        now = ends[:, None, None, :] * fall[:, None]
-        shape = (k, k, (wide + 1) * (k + 1))
-        nothing = np.full((2, *shape), -np.inf)
-        side = _Side(nothing[0].copy(), nothing, np.zeros(shape, dtype=np.bool_))
-        together, waiting, masses = max(1, _AT_ONCE // now.size), list[Floats](), list[Floats]()
-        for unknown in range(wide + 1):
-            waiting.append(now)
-            masses.append(mass)
-            if len(waiting) == together or unknown == wide:
-                last = (unknown + 1) * (k + 1)
-                _compare(side, slice(last - len(waiting) * (k + 1), last), waiting, masses)
-                waiting, masses = [], []
-            if unknown < wide:
-                now, mass = _moved(moves, _shifted(now, self.steps, fall)), moves @ mass
-        return side
+    def _from_sides(self, dp_loss: float, wide: int) -> tuple[float, float, float, Informed | None]:
+        """What windows with such sides leak at least and at most, what wider ones do at most, and who learns it."""
+        left, right = (one_side(*way, self.steps, dp_loss, wide) for way in self._ways)
+        own = self._own(dp_loss)
+        reached = self._largest(left.corners, right.corners) + np.stack([-own, own])
+        corner, x, y = (int(i) for i in np.unravel_index(int(np.argmax(reached)), reached.shape))
+        best, adversary = float(reached[corner, x, y]), None
+        if best > 0:
+            a, u, b, v = self._place(left.corners[corner, x, y], right.corners[corner, x, y])
+            ends = [None if end == self.chain.size else end for end in (u, v)]
+            adversary = Informed(a, b, ends[0], ends[1], x, y, corner * self._span * (a + b + 1))
+        most = float((self._largest(left.most, right.most) + np.abs(own)).max())
+        tail = -math.inf if wide >= self.length - 1 else self._tail_of(left.most, right.most, dp_loss)
+        return max(0.0, best), most, tail, adversary
+
+    @cached_property
+    def _ways(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """To the left and to the right: the moves away from the target, and how a side ends; the last way is open."""
+        k, moves = self.chain.size, np.asarray(self.chain.transition)
+        left = np.ascontiguousarray(moves.T), np.concatenate([moves, self.start[None]]).T
+        return left, (moves, np.concatenate([moves, np.ones((k, 1))], axis=1))
+
+    def _own(self, dp_loss: float) -> Floats:
+        """By how much the target itself makes a large output likelier: [likelier, other]."""
+        return np.asarray(dp_loss * np.subtract.outer(self.steps, self.steps))
+
+    def _tail_of(self, left: Floats, right: Floats, dp_loss: float) -> float:
+        """The bound on windows wider than these, from what the widest of these leak, side by side."""
+        k, wide, edge, own = self.chain.size, left.shape[-2] - 1, {}, np.abs(self._own(dp_loss))
+        outer = [np.full_like(side, -np.inf) for side in (left, right)]
+        for part, side in zip(outer, (left, right), strict=True):
+            part[..., wide, :k] = side[..., wide, :k]
+        for name, pair in (("left", (outer[0], right)), ("right", (left, outer[1])), ("both", (outer[0], outer[1]))):
+            with np.errstate(over="ignore"):
+                edge[name] = np.exp(self._largest(*pair) + own)
+        return min(self.tail(edge, wide), self._all_records(dp_loss))
+
+    def _largest(self, left: Floats, right: Floats) -> Floats:
+        """The largest sum of two sides that fit into the series together: […, likelier, other]."""
+        return np.asarray(np.max([fit.largest(left, right) for fit in self._fits(left.shape[-2] - 1)], axis=0))
+
+    def _place(self, left: Floats, right: Floats) -> tuple[int, int, int, int]:
+        """Where one pair of values has it: unknown records and end, left and right."""
+        largest = float(self._largest(left, right))
+        return next(filter(None, (fit.place(left, right, largest) for fit in self._fits(len(left) - 1))))
+
+    def _fits(self, wide: int) -> list[Fit]:
+        """Which sides fit into the series together (see ``fits``): what is possible depends on both together alone."""
+        if wide not in self._fitting_sides:
+            k, n, unknown = self.chain.size, self.length, np.arange(2 * wide + 1)
+            latest, known = n - 2 - unknown, tuple(range(k))
+            found: dict[tuple[bytes, tuple[int, ...]], list[int]] = {}
+            for u in known:
+                found.setdefault(((self._first[u] <= latest).tobytes(), known), []).append(u)
+                there = latest >= 0
+                if not self._always_possible:
+                    there[there] = [bool(self._supports.at(int(place) + 1)[u]) for place in latest[there]]
+                found.setdefault((there.tobytes(), (k,)), []).append(u)
+            found.setdefault(((latest >= 0).tobytes(), known), []).append(k)
+            found.setdefault(((latest == -1).tobytes(), (k,)), []).append(k)
+            self._fitting_sides[wide] = [
+                Fit(tuple(left), right, np.frombuffer(mask, dtype=np.bool_)) for (mask, right), left in found.items()
+            ]
+        return self._fitting_sides[wide]
+
+    @cached_property
+    def _always_possible(self) -> bool:
+        """Whether every record can have every state."""
+        return bool((self.start > 0).all() and (np.asarray(self.chain.transition) > 0).any(axis=0).all())
 
     def _width(self, ratios: float) -> int:
         """How many unknown records to a side can be looked at: W² windows with their ends, sums up to 2W steps."""
@@ -252,6 +327,11 @@ class WindowLeakage:
         """Ratios of a window of one record, for every end and every pair of values."""
         k = self.chain.size
         return max(1, k * (k - 1) * (k + 1) ** 2 * self._span)
+
+    @property
+    def _each_density(self) -> int:
+        """Densities of a side of one record, for every end and value."""
+        return self.chain.size * (self.chain.size + 1) * self._span
 
     def _count(self, numbers: float) -> None:
         if self._work is not None:
@@ -317,7 +397,7 @@ class WindowLeakage:
             sides.append(now)
             masses.append(mass)
         whole, weight = np.stack(sides, axis=3)[:, 0], np.stack(masses, axis=1)
-        _refuse_below(weight, _TINY)
+        refuse_below(weight, TINY)
         with np.errstate(divide="ignore", invalid="ignore"):
             whole = whole / weight[:, None]
         whole = np.where(weight[:, None] > 0, whole, 0.0).reshape(len(moves), len(fall), -1)
@@ -357,7 +437,7 @@ class WindowLeakage:
             masses.append(mass)
             if len(waiting) == together or right == wide:
                 weight = np.matmul(ends, np.stack(masses))
-                _refuse_below(weight, _TINY)
+                refuse_below(weight, TINY)
                 density = np.matmul(ends, np.stack(waiting).reshape(len(waiting), k, -1))
                 density = density.reshape(len(waiting), k + 1, *rows.shape)
                 with np.errstate(divide="ignore", invalid="ignore"):
@@ -416,24 +496,6 @@ class WindowLeakage:
         return worst
 
 
-def _compare(side: _Side, here: slice, densities: list[Floats], masses: list[Floats]) -> None:
-    """Enter what some numbers of unknown records tell: few are looked at together, as many as a cache holds."""
-    k = len(masses[0])
-    weight = np.stack(masses, axis=1).reshape(k, -1)
-    _refuse_below(weight, _TINY)
-    density = np.stack(densities, axis=3)[:, 0].reshape(k, -1, weight.shape[1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(density / weight[:, None])
-    for x, y in itertools.combinations(range(k), 2):
-        both = (weight[x] > 0) & (weight[y] > 0)
-        with np.errstate(invalid="ignore"):
-            ratio = logs[x] - logs[y]
-        for a, b, signed in ((x, y, ratio), (y, x, -ratio)):
-            side.possible[a, b, here] = both
-            side.most[a, b, here] = np.where(both, signed.max(axis=0, initial=-math.inf), -np.inf)
-            side.corners[:, a, b, here] = np.where(both, signed[[0, -1]], -np.inf)
-
-
 def _moved(moves: Floats, now: Floats) -> Floats:
     """One step of the chain: the first axis is the state."""
     return np.asarray((moves @ now.reshape(len(moves), -1)).reshape(now.shape))
@@ -453,9 +515,3 @@ def _plus(a: Floats, b: Floats) -> Floats:
     """The sum of two log-ratios; one that is infinite stays so."""
     with np.errstate(invalid="ignore"):
         return np.where((a == np.inf) | (b == np.inf), np.inf, a + b)
-
-
-def _refuse_below(probabilities: Floats, least: float) -> None:
-    """What is smaller might be lost among the doubles, and with it a case that is possible."""
-    if ((probabilities > 0) & (probabilities < least)).any():
-        raise NotApplicableError(f"a probability is below {least:g}; exact leakage would not be exact")

@@ -22,6 +22,7 @@ from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.leakage.chains.powers import ratios_of
 from pufferdp.leakage.chains.starts import NodeRange, start_of
 from pufferdp.leakage.quilts.search import (
+    SHORT_LINE,
     BestQuilt,
     LeftSide,
     Objective,
@@ -258,8 +259,8 @@ def worst_record_by_distance(left: QuiltSide, right: QuiltSide, length: int, obj
     def at(i: int) -> tuple[BestQuilt, BestQuilt]:
         limit = middle.value
         return (
-            one_sided(right, objective, i - 1, length - i, True, limit),
-            one_sided(left, objective, length - i, i - 1, False, limit),
+            one_sided(right, objective, i - 1, length - i, True, limit, SHORT_LINE),
+            one_sided(left, objective, length - i, i - 1, False, limit, SHORT_LINE),
         )
 
     low, high = 1, length

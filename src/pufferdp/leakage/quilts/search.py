@@ -32,6 +32,8 @@ _MOST_CELLS: Final = 1 << 18
 quilt so far is one of those that are looked for, so its value is a bound all the same."""
 _LINE: Final = 2**18
 """One pair is followed over at most so many distances at once; wider boxes are cut further first."""
+SHORT_LINE: Final = 2**16
+"""The same where the influence is a formula of the distance, so that cutting further costs little."""
 
 
 class Objective(Protocol):
@@ -120,7 +122,13 @@ class BestQuilt:
 
 
 def one_sided(
-    side: QuiltSide, objective: Objective, inside: int, most: int, to_the_right: bool, limit: float = np.inf
+    side: QuiltSide,
+    objective: Objective,
+    inside: int,
+    most: int,
+    to_the_right: bool,
+    limit: float = np.inf,
+    line: int = _LINE,
 ) -> BestQuilt:
     """The best quilt with one end at distance 1..most and ``inside`` + distance inside, if one is below ``limit``."""
     best = BestQuilt(limit, None, None, 0, np.inf)
@@ -147,7 +155,7 @@ def one_sided(
         # A cell is open while its first distance, with the influence of its last, could beat the best quilt.
         open_cells = objective(inside + lows, side.at(highs, first)[:, 0]) < best.value
         lows, highs = lows[open_cells], highs[open_cells]
-        if not len(lows) or int(highs.max() - lows.min()) < _LINE:
+        if not len(lows) or int(highs.max() - lows.min()) < line:
             break
         lows, highs = _halve(lows, highs)
         guess = objective(inside + highs, side.at(highs, first)[:, 0])

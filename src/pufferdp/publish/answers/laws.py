@@ -16,7 +16,7 @@ from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.leakage.laws.base import AnswerLaws, Logs, TableLaws, log_convolve
 from pufferdp.leakage.laws.networks import laws_in_steps
 from pufferdp.models.base import Model, RecordModel
-from pufferdp.models.chain import MarkovChain, series_of
+from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.secrets import Condition, Secret
@@ -140,7 +140,7 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
     starts = chain.size if chain.any_start else 1
     for length, _ in problem.lengths:
         width = int(steps.max()) * length + 1
-        work = float(starts * chain.size * length) * width**2
+        work = starts * _products(chain, length, steps)
         pairs = length * (starts * chain.size) ** 2 / 2 * width
         if work > _MOST_STEPS or width > _WIDEST or pairs * 40 > _MOST_STEPS:
             raise NotApplicableError(
@@ -153,6 +153,21 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
         together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
         rest = _rest(chain, problem.lengths, length, steps) if together else None
         yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(answer_grid.unit), answer_grid.inexact)
+
+
+def _products(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) -> float:
+    """What the laws of a sum given each value of each record take, by convolution of both sides."""
+    return float(chain.size * length) * (int(steps.max()) * length + 1) ** 2
+
+
+def chain_products(problem: Problem) -> float:
+    """What the laws of an answer that is one number take over chains that can be listed, all beliefs together."""
+    found = 0.0
+    for chain in chains_of(problem.model):
+        answer_grid = grid(problem, [chain.labels])
+        if answer_grid is not None:
+            found += sum(_products(chain, length, answer_grid.steps[0]) for length, _ in problem.lengths)
+    return found
 
 
 def _rest(

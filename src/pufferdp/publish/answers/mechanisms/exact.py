@@ -15,9 +15,10 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.additive.inverse import largest_loss
+from pufferdp.leakage.additive.inverse import NEAR, largest_loss
+from pufferdp.leakage.additive.nothing_known import UnknownSeries
 from pufferdp.leakage.additive.tables import AnyStartLeakage, Learner, NothingKnown, TableLeakage
-from pufferdp.leakage.additive.windows import Informed, WindowLeakage, Work
+from pufferdp.leakage.additive.windows import Informed, Leakage, WindowLeakage, Work
 from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.leakage.curves import curve
 from pufferdp.leakage.tight.attack import TightLeakage
@@ -32,6 +33,9 @@ from pufferdp.publish.answers.queries import QueryKind
 
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
+_SMALL_LOSS: Final = 0.01
+_SOME: Final = 1e-9
+"""More than rounding makes of nothing."""
 _MOST_STATES: Final = 8
 """Windows of chains with more states take minutes."""
 _MOST_WINDOWS: Final = 50
@@ -144,7 +148,7 @@ class ExactLeakage:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._grid = problem, _grid(problem)
         self._work = Work()
-        self._worst = _by_belief(problem, self._grid, self._work)
+        self._beliefs = _by_belief(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
         exact = problem.query.counts_states
@@ -162,7 +166,7 @@ class ExactLeakage:
     def _bracket(self, dp_loss: float) -> tuple[float, float]:
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        reached, rounding = [worst(dp_loss * self._share) for worst in self._worst], dp_loss * self._rounding
+        reached, rounding = [one.worst(dp_loss * self._share) for one in self._beliefs], dp_loss * self._rounding
         upper = max(belief.upper for belief in reached) + rounding
         if not math.isfinite(upper):
             raise NotApplicableError("the leakage is not a number that a double can hold")
@@ -172,7 +176,10 @@ class ExactLeakage:
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
         self._work.done = 0.0
-        return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._worst)
+        quick = (one.at_least(_SMALL_LOSS * self._share) for one in self._beliefs if one.at_least is not None)
+        if any(leaks is not None and leaks > _SOME for leaks in quick):
+            return False
+        return all(one.worst(MOST_LOSS * self._share).upper == 0 for one in self._beliefs)
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
@@ -180,6 +187,12 @@ class ExactLeakage:
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
         self._work.done = 0.0
+        likely = self._likely(allowed, most)
+        if likely is not None:
+            self._refuse_open(likely, allowed)
+            for loss in (likely, likely * (1 - NEAR / 3)):  # the second where rounding alone lies between both ends
+                if self._bracket(loss)[1] <= allowed:
+                    return loss
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
         while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
@@ -192,10 +205,39 @@ class ExactLeakage:
 
         return largest_loss(leak, allowed, most)
 
+    def _likely(self, allowed: float, most: float) -> float | None:
+        """The largest DP loss at which the quick lower bounds allow no more, if they are known there and just above."""
+        quick = [one.at_least for one in self._beliefs if one.at_least is not None]
+        if len(quick) < len(self._beliefs):
+            return None
+
+        def leak(dp_loss: float) -> float:
+            found = [at_least(dp_loss * self._share) for at_least in quick]
+            known = [leaks for leaks in found if leaks is not None]
+            return max(known) + dp_loss * self._rounding if len(known) == len(found) else math.inf
+
+        while most < MOST_LOSS and leak(most) <= allowed:
+            most = min(2 * most, MOST_LOSS)
+        likely = largest_loss(leak, allowed, most)
+        return likely if math.isfinite(leak(likely * (1 + NEAR))) else None
+
+    def _refuse_open(self, dp_loss: float, allowed: float) -> None:
+        """Say at once that no bracket will close, where that is clear: the quick lower bounds allow just this loss."""
+        loss, rounding = dp_loss * self._share, dp_loss * self._rounding
+        found = [one.open_at and one.open_at(loss, allowed - rounding) for one in self._beliefs]
+        brackets = [bracket for bracket in found if bracket is not None]
+        if not brackets:
+            return
+        closing = [one.worst(loss) for one, bracket in zip(self._beliefs, found, strict=True) if bracket is None]
+        lower = max([bracket.lower for bracket in brackets] + [one.lower for one in closing]) + rounding
+        upper = max([bracket.upper for bracket in brackets] + [one.upper for one in closing]) + rounding
+        if lower <= allowed:
+            _closed(dp_loss, lower, upper)
+
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
         self._work.done = 0.0
-        reached = [worst(dp_loss * self._share) for worst in self._worst]
+        reached = [one.worst(dp_loss * self._share) for one in self._beliefs]
         adversary = max(reached, key=lambda belief: belief.lower).adversary
         if isinstance(adversary, Informed):
             return self._in_series(adversary)
@@ -323,11 +365,22 @@ Worst = Callable[[float], Reached]
 """The leakage when the noise has scale 1/tau steps."""
 
 
-def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
+@dataclass(frozen=True)
+class _Belief:
+    """The leakage under one belief, and for one length of a series."""
+
+    worst: Worst
+    at_least: Callable[[float], float | None] | None = None
+    """Quickly, what leaks at least: mostly all. None where it is not known."""
+    open_at: Callable[[float, float], Leakage | None] | None = None
+    """Of a loss and what it may leak: a bracket where it is clear that none will decide (``WindowLeakage.open_at``)."""
+
+
+def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
     """One leakage for each belief, and each length of a series."""
     model = problem.model
     if problem.adversary is Adversary.DP:
-        return [_AllOthersKnown.of(steps).worst]
+        return [_Belief(_AllOthersKnown.of(steps).worst)]
     if problem.adversary is Adversary.PUFFERFISH:
         return [_of_laws(given) for given in answer_laws(problem)]
     chains = chains_of(model)
@@ -344,7 +397,7 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
     if model.beliefs:
-        return [_exactly(TableLeakage(belief, steps.steps).worst) for belief in model.beliefs]
+        return [_Belief(_exactly(TableLeakage(belief, steps.steps).worst)) for belief in model.beliefs]
     if clock_of(model) is not None:
         raise NotApplicableError(
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "
@@ -361,7 +414,7 @@ def _exactly(leak: Callable[[float], tuple[float, Learner | None]]) -> Worst:
     return worst
 
 
-def _of_laws(given: Given) -> Worst:
+def _of_laws(given: Given) -> _Belief:
     """Who knows no record; where the chain may start anywhere, the law of the first record is the worst one."""
     laws = given.laws
     if isinstance(laws, ChainLaws) and laws.chain.any_start:
@@ -371,11 +424,14 @@ def _of_laws(given: Given) -> Worst:
             lower, upper, learner = leak.worst(dp_loss)
             return Reached(lower, upper, learner)
 
-        return worst
-    return _exactly(NothingKnown(laws).worst)
+        return _Belief(worst)
+    if isinstance(laws, ChainLaws):
+        series = UnknownSeries(laws)
+        return _Belief(_exactly(series.worst), series.at_least)
+    return _Belief(_exactly(NothingKnown(laws).worst))
 
 
-def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> Worst:
+def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> _Belief:
     """Who may know any set of records of one chain.
 
     Of two states that attract each other no window need be looked at: a sum leaks as much as any algorithm of its DP
@@ -389,14 +445,14 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
             leakage = tight.leakage(dp_loss * span)
             return Reached(leakage.lower, leakage.upper, _informed(leakage, length, steps))
 
-        return two_states
+        return _Belief(two_states)
     window = WindowLeakage(chain, length, steps, work)
 
     def worst(dp_loss: float) -> Reached:
         bracket = window.at(dp_loss)
         return Reached(bracket.lower, bracket.upper, bracket.adversary)
 
-    return worst
+    return _Belief(worst, window.at_least, window.open_at)
 
 
 def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) -> Informed | None:

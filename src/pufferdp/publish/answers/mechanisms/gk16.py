@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -59,9 +60,15 @@ class _Band:
 
 
 def _largest_row_sum(band: _Band, length: int) -> float:
+    n = len(band.before)
+    # No matrix has a smaller norm than it shows on one vector. That of ones mostly settles it where states are kept.
+    shown = math.sqrt(float(np.mean((band.before + band.after) ** 2)))
+    if shown >= 1:
+        raise NotApplicableError(
+            f"the influence matrix has a spectral norm of {shown:.3g} or more; gk16 needs it below 1"
+        )
     from scipy.linalg import eig_banded, solve_banded  # half a second to import, and not every plan needs it
 
-    n = len(band.before)
     # Γ'Γ has the diagonal Σ_i γ_ij² and, two places off it, γ_{j+1,j}·γ_{j+1,j+2}.
     gram = np.zeros((3, n))
     gram[0] = np.append(band.before[1:], 0.0) ** 2 + np.append(0.0, band.after[:-1]) ** 2

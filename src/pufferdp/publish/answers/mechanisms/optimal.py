@@ -16,7 +16,7 @@ from pufferdp.leakage.additive.whole_noise import (
     width_of,
 )
 from pufferdp.models.chain import chains_of
-from pufferdp.publish.answers.laws import Grid, answer_laws, grid
+from pufferdp.publish.answers.laws import Grid, answer_laws, chain_products, grid
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
@@ -36,6 +36,7 @@ _TRIES: Final = 8
 """Programmes solved for one epsilon, each with a little less of it, until exact windows say that it is kept."""
 _MOST_PRODUCTS: Final = 1e8
 """For one look at all adversaries and outputs: a tenth of a second."""
+_TOO_MANY: Final = "there are too many adversaries and outputs to look at"
 _GAIN: Final = 0.99
 """Less gain than this is not worth a table."""
 
@@ -134,6 +135,9 @@ def _grid_of(problem: Problem) -> Grid:
 def _adversaries(problem: Problem, share: float) -> list[ConditionalLaws]:
     """Whom the promise is for: under every belief, and for each length of a chain."""
     if problem.adversary is Adversary.PUFFERFISH:
+        # Records with two values at least: before laws are made that would be too many.
+        if 2 / problem.model.size * chain_products(problem) > _MOST_PRODUCTS:
+            raise NotApplicableError(_TOO_MANY)
         return [record_laws(given.laws) for given in answer_laws(problem)]
     # Other chains only blur the answer, and the adversary may know them: each chain by itself.
     (steps,) = _grid_of(problem).steps
@@ -146,4 +150,4 @@ def _adversaries(problem: Problem, share: float) -> list[ConditionalLaws]:
 
 def _refuse_many(tables: Sequence[ConditionalLaws], reach: int) -> None:
     if sum(table.products(reach) for table in tables) > _MOST_PRODUCTS:
-        raise NotApplicableError("there are too many adversaries and outputs to look at")
+        raise NotApplicableError(_TOO_MANY)

@@ -8,14 +8,20 @@ from typing import Final
 
 import numpy as np
 
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.leakage.laws.base import Logs, RecordLaws, pairs_of
 from pufferdp.leakage.laws.wasserstein import MOST_POINTS, Pairs, WorstPair, worst_flow
-from pufferdp.publish.answers.laws import Given, answer_laws
+from pufferdp.models.chain import chains_of
+from pufferdp.publish.answers.laws import Given, answer_laws, chain_products
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, Transport, refuse_known_records
+from pufferdp.publish.answers.queries import QueryKind
 
 _BATCH: Final = 2_000_000
 """Masses looked at together."""
+
+_MOMENT: Final = 2e8
+"""Products: about a quarter of a second."""
 
 
 class Wasserstein(Mechanism):
@@ -23,6 +29,17 @@ class Wasserstein(Mechanism):
 
     name = "wasserstein"
     theorem = "Song et al. 2017, Theorem 3.2"
+
+    def tried(self, problem: Problem) -> bool:
+        """In plans where its laws take a moment: exact-laplace never needs more noise, and does without them.
+
+        Laplace noise of scale W/ε keeps the promise, and exact-laplace is the least that does.
+        """
+        chains = chains_of(problem.model)
+        number = problem.query.kind in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) and problem.secrets is None
+        if not number or not chains or any(chain.any_start for chain in chains):
+            return True
+        return problem.adversary is not Adversary.PUFFERFISH or chain_products(problem) <= _MOMENT
 
     def find(self, problem: Problem) -> Calibrated:
         """The worst pair of secrets under the worst belief."""
