@@ -163,23 +163,23 @@ class SpansAfter:
             high[ours] = np.where(asked > 0, np.maximum(np.minimum(bound, self.loss * asked), low[ours]), 0.0)
         return low, high
 
-    def reach(self, pair: Ints, records: Ints) -> None:
+    def reach(self, pair: Ints, records: Ints, steps: int = NEWTON) -> None:
         """Better lower ends for sides of so many records, where that may matter."""
         low, records = self.between(pair, records)[0], np.minimum(records, self.top)
         some = self._open_between(pair, records)[1] > low
         fresh = self._fresh(self.ends, pair[some], records[some], 1)
         if len(fresh):
             enough = self.between(fresh.pair, fresh.first)[0]
-            self._newton(fresh, self._open_between(fresh.pair, fresh.first)[0][:, None], enough)
+            self._newton(fresh, self._open_between(fresh.pair, fresh.first)[0][:, None], enough, steps)
             self.ends = _Ends.joined([self.ends, fresh])
             self._sort(np.unique(fresh.pair))
         if self.known:
             nearer = np.zeros(len(pair), dtype=bool)
             for one in np.unique(pair):
                 nearer |= (pair == one) & (records < self.best_known(int(one)))
-            self.reach_known(pair[nearer], records[nearer])
+            self.reach_known(pair[nearer], records[nearer], steps)
 
-    def reach_known(self, pair: Ints, records: Ints) -> None:
+    def reach_known(self, pair: Ints, records: Ints, steps: int = NEWTON) -> None:
         """Better lower ends for known records at exactly this distance."""
         fresh = self._fresh(self.points, pair, records, 2)
         if not len(fresh):
@@ -194,7 +194,7 @@ class SpansAfter:
             guess[ours] = np.maximum(least[near], 0.0)
         # Values that say much less nearby are not looked at.
         guess[guess < 0.9 * guess.max(axis=1, keepdims=True)] = -np.inf
-        self._newton(fresh, guess, np.zeros(len(fresh)))
+        self._newton(fresh, guess, np.zeros(len(fresh)), steps)
         self.points = _Ends.joined([self.points, fresh])
         self._sort(np.unique(fresh.pair))
 
@@ -205,7 +205,7 @@ class SpansAfter:
         keys = keys[~np.isin(keys, ends.pair * base + ends.first)]
         return self._ends(keys // base, keys % base, np.ones(len(keys), dtype=np.int64), ends.low.shape[1], less)
 
-    def _newton(self, fresh: _Ends, guess: Floats, enough: Floats) -> None:
+    def _newton(self, fresh: _Ends, guess: Floats, enough: Floats, steps: int) -> None:
         """Lower ends from what they are about, where they may be more than enough; −∞: not looked at.
 
         One column: the end of the series.
@@ -217,7 +217,7 @@ class SpansAfter:
                 said = np.log(y) - np.log(x)
         row, column = np.nonzero(np.isfinite(said) & np.isfinite(guess))
         logs, gain = guess - np.where(np.isfinite(said), said, 0.0), math.exp(self.loss)
-        for _ in range(NEWTON):
+        for _ in range(steps):
             if not len(row):
                 break
             asked, prior, who = (

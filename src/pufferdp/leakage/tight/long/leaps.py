@@ -41,6 +41,8 @@ _LEAST: Final = 1e-250
 """Smaller powers may have lost what they are compared with."""
 _TURN: Final = 3.0
 """Less than π: the angle through which powers of eigenvalues may turn meanwhile."""
+_NEGATIVE: Final = -1 + 1e-6
+"""Eigenvalues, less 1, that are no larger cannot be quotients of what rises and falls."""
 _ANGLE: Final = 1e-7
 """More than the rounding of the angle of an eigenvalue, also where two are the same."""
 
@@ -131,18 +133,20 @@ class Leaps:
         while len(row):
             which = self._find((now[:, 0] > 0) @ self._bits)
             trail.append((row, at, now, size, which))
-            going = at < last
-            row, last, at, which, place = (part[going] for part in (row, last, at, which, place))
-            now, size = now[going], size[going]
+            left = np.flatnonzero(at < last)
+            row, last, at, which, place = (part[left] for part in (row, last, at, which, place))
+            now, size = now[left], size[left]
             fine = self._keeps(now[:, 0], which, place)
             digit = np.where(fine.any(axis=1), _DIGITS - fine[:, ::-1].argmax(axis=1), 0)
-            leaps, steps = np.flatnonzero(digit > 0), np.flatnonzero((digit == 0) & (place == 0))
+            leaps, steps = np.flatnonzero(digit), np.flatnonzero(digit + place == 0)
             at += digit << (_BITS * place)
-            at[steps] += 1
-            now[leaps], size[leaps] = self._leap(now[leaps], size[leaps], which[leaps], place[leaps], digit[leaps])
-            now[steps], size[steps] = self._step(now[steps], size[steps])
-            place = np.clip(place + np.where(digit == _DIGITS, 1, -1), 0, top)
-            place[steps] = top
+            if len(leaps):
+                now[leaps], size[leaps] = self._leap(now[leaps], size[leaps], which[leaps], place[leaps], digit[leaps])
+            place = np.minimum(np.maximum(place + np.where(digit == _DIGITS, 1, -1), 0), top)
+            if len(steps):
+                at[steps] += 1
+                now[steps], size[steps] = self._step(now[steps], size[steps])
+                place[steps] = top
         rows, ats, vectors, sizes, patterns = (np.concatenate(part) for part in zip(*trail, strict=True))
         return _Trail(rows, ats, vectors, sizes, patterns)
 
@@ -229,7 +233,8 @@ class Leaps:
         order = np.argsort(-values.real, axis=1)
         roots = np.take_along_axis(values, order, axis=1)[:, : self._above]
         most = np.floor(_TURN / (np.abs(np.angle(1 + values)).max(axis=1, initial=0.0) + _ANGLE))
-        most[(roots.imag != 0).any(axis=1)] = 0  # more than three modes are left
+        fit = (roots.imag == 0) & (roots.real > _NEGATIVE)
+        most[~fit.all(axis=1)] = 0  # more than three modes are left
         powers, logs = np.empty((count, _PLACES, k, _DIGITS, k)), np.empty((count, _PLACES, _DIGITS))
         stays = np.empty((count, _PLACES, _DIGITS, k))
         power, log = moves[:, None], np.full((count, 1), self.loss)
@@ -245,7 +250,14 @@ class Leaps:
             powers[:, place], logs[:, place] = power[:, :_DIGITS].swapaxes(1, 2), log[:, :_DIGITS]
             stays[:, place] = alone[:, :_DIGITS]
             power, log, alone = power[:, _DIGITS:], log[:, _DIGITS:], alone[:, _DIGITS:]
-        return _Questions(powers.reshape(count, _PLACES, k, _DIGITS * k), logs, stays, drift, roots.real, most)
+        return _Questions(
+            powers.reshape(count, _PLACES, k, _DIGITS * k),
+            logs,
+            stays,
+            drift,
+            np.where(roots.real > _NEGATIVE, roots.real, -0.5),
+            most,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.ends import SpansAfter
 from pufferdp.leakage.tight.long.leaps import Leaps
-from pufferdp.leakage.tight.long.spans import ENDLESS, first_logs, forgets, path_length
+from pufferdp.leakage.tight.long.spans import ENDLESS, NEWTON, first_logs, forgets, path_length
 from pufferdp.leakage.tight.odds import closed_side
 from pufferdp.leakage.tight.outlook import MOST_LOSS
 
@@ -213,11 +213,11 @@ class _Search:
             if gained <= _SETTLED * float(best.max()):
                 break
 
-    def _reach(self, pair: Ints, records: Ints) -> Floats:
+    def _reach(self, pair: Ints, records: Ints, steps: int = NEWTON) -> Floats:
         """What targets with so many records before them leak at least."""
         behind = self._behind(records)
-        self.sides[0].reach(pair, records)
-        self.sides[1].reach(pair, behind)
+        self.sides[0].reach(pair, records, steps)
+        self.sides[1].reach(pair, behind, steps)
         total = self.loss + self.sides[0].between(pair, records)[0] + self.sides[1].between(pair, behind)[0]
         self._keep(pair, records, total)
         return np.asarray(total)
@@ -264,7 +264,7 @@ class _Search:
                 kept = pair[~cut], low[~cut], high[~cut]
                 cells = _cut(pair[cut], low[cut], high[cut])
                 pair, low, high = (np.concatenate(parts) for parts in zip(kept, cells, strict=True))
-                self._reach(cells[0], cells[1])
+                self._reach(cells[0], cells[1], 1)
         return max(settled, float(np.max(total, initial=-np.inf)), self.best) + 2 * self.room
 
 
