@@ -194,3 +194,56 @@ def test_it_listens_on_this_machine_alone() -> None:
             bound(port)
     with pytest.raises(ParameterError, match="port"):
         bound(70_000)
+
+
+SECRET = "patient-4711"
+
+
+@pytest.mark.parametrize("where", ["a request", "a result"])
+def test_an_error_of_the_page_itself_is_told_without_its_words(
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer was plain text, or ended in the middle; the error went to the server's log with all its words."""
+
+    def fail(*arguments: object, **options: object) -> Any:
+        raise ValueError(f"cannot convert '{SECRET}'")
+
+    async def done(*arguments: object, **options: object) -> AsyncIterator[tuple[str, Any]]:
+        yield "done", {"answer": 1}
+
+    monkeypatch.setattr(page.Workers, "run", done)
+    monkeypatch.setattr(page.Workers, "warm", lambda self: None)
+    if where == "a request":
+        monkeypatch.setattr(page.Page, "_with_ledger", fail)
+    else:
+        monkeypatch.setattr(page.Page, "_finish", lambda *arguments: fail)
+    body = '{"model": "wearer", "query": "histogram", "epsilon": 1, "length": 9}'
+    answer = call("POST", f"{ROOT}api/do/plan", headers=JSON, content=body)
+    assert answer.status_code == (500 if where == "a request" else 200)
+    assert answer.json() == {"error": "something went wrong that should not have: ValueError"}
+    shown = capsys.readouterr().err
+    assert "in fail" in shown
+    assert SECRET not in shown
+
+
+def test_whoever_leaves_in_the_middle_of_a_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was a traceback in the server's log."""
+    sent: list[Any] = []
+    heard = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    scope = {
+        "type": "http", "method": "POST", "path": f"{ROOT}api/do/plan", "query_string": b"", "http_version": "1.1",
+        "headers": [(b"host", HOST.encode()), (b"content-type", b"application/json")], "scheme": "http",
+    }  # fmt: skip
+
+    async def go() -> None:
+        async def receive() -> Any:
+            return next(heard)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await make_app(token=TOKEN, hosts=(HOST,))(scope, receive, send)
+
+    asyncio.run(go())
+    assert sent[0]["status"] == 408
+    assert capsys.readouterr().err == ""
