@@ -27,7 +27,6 @@ import polars as pl
 import psycopg
 import psycopg.conninfo
 import pyarrow as pa
-import pyarrow.ipc
 import pyarrow.parquet
 
 from pufferdp import MarkovChain, Series, fit, flip, redact, release
@@ -160,8 +159,8 @@ def _with_objects(frame: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
 
 
 @cache
-def arrow_files() -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """Files of Arrow and of Parquet, with columns of several types."""
+def parquet_files() -> tuple[bytes, ...]:
+    """Files of Parquet, with columns of several types."""
     table = _table(
         {
             "t": {"type": "zone", "cells": _USUAL["moments"]},
@@ -170,25 +169,33 @@ def arrow_files() -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
             "x": {"type": "struct", "cells": [{"x": 1}, None] * 3},
         }
     )
-    plain = table.select(["t", "s"])
-    streams, files = [], []
-    for part in (table, plain):
-        out, parquet = io.BytesIO(), io.BytesIO()
-        with pa.ipc.new_stream(out, part.schema) as writer:
-            writer.write_table(part)
-        streams.append(out.getvalue())
+    out = []
+    for part in (table, table.select(["t", "s"])):
+        parquet = io.BytesIO()
         pa.parquet.write_table(part, parquet, compression="none")
-        files.append(parquet.getvalue())
-    return tuple(streams), tuple(files)
+        out.append(parquet.getvalue())
+    return tuple(out)
 
 
-def read_stream(content: bytes, folder: Path) -> None:
-    """A table that somebody sent as an Arrow stream, if Arrow finds it sound."""
-    try:
-        table = pa.ipc.open_stream(content).read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError):
-        return
+LONG: Final = 40
+_STATES: Final = pa.array(["a", "b", "c", None, "é", "1.0", "", "a" * 50])
+BUFFERS: Final = tuple(
+    b"\xff" * (LONG // 8) + b"".join(n.to_bytes(8, "little") for n in range(first, first + LONG * step, step)) + states
+    for first, step, states in ((0, 1, b"\0\1" * 20), (1_714_723_200_000_000, 60_000_000, b"\0\1\1\0" * 10))
+)
+"""What Arrow keeps of a column of numbers or moments and of one of states: which are there, and their bits."""
+
+
+def read_buffers(content: bytes, folder: Path) -> None:
+    """A table as another process hands it over, whose columns hold whatever bits they like, if Arrow takes them."""
+    whole = content.ljust(len(BUFFERS[0]), b"\0")[: len(BUFFERS[0])]
+    there, order, codes = (
+        pa.py_buffer(part) for part in (whole[:5], whole[5:-LONG], bytes(c % 8 for c in whole[-LONG:]))
+    )
+    kind = (pa.int64(), pa.uint64(), pa.float64(), pa.timestamp("us"), pa.timestamp("ms", tz="UTC"))[len(content) % 5]
+    states = pa.DictionaryArray.from_arrays(pa.Array.from_buffers(pa.int8(), LONG, [there, codes]), _STATES)
+    table = pa.table({"t": pa.Array.from_buffers(kind, LONG, [None, order]), "s": states})
+    table.validate(full=True)
     count(table)
 
 
