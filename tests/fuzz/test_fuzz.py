@@ -120,10 +120,11 @@ def test_a_damaged_ledger_is_said_to_be_damaged(change: str, tmp_path: Path) -> 
         "postgresql://[::1/books?table=visits",
         "postgresql://\udcff\udcfe:word@h/books?table=visits",
         f"{'a' * 5000}.db::visits",
+        "a\0/*.csv",
     ],
 )
 def test_addresses_that_cannot_be_read_are_refused(url: str) -> None:
-    """Each was a traceback: of urllib, of psycopg and of a file system."""
+    """Each was a traceback: of urllib, of psycopg and twice of a file system."""
     with pytest.raises(DataError, match=r"the URL cannot be read|there is no file") as caught:
         read_series(url)
     assert "word" not in str(caught.value)
