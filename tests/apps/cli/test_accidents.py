@@ -21,6 +21,7 @@ import pytest
 
 import pufferdp
 from pufferdp import DeliveryError, Ledger, Query, QueryError, Series, UnknownChargeError
+from pufferdp.apps.start_up import _unraised
 from pufferdp.basics import unforeseen
 from pufferdp.data import series as counted
 from pufferdp.ledger.store.sqlite import SqliteStore
@@ -276,12 +277,10 @@ def test_a_reader_that_fails_in_the_middle_of_a_stream(error: str, release: Verb
 
 def test_what_nobody_can_be_told_of_is_told_without_words(capsys: pytest.CaptureFixture[str]) -> None:
     """Errors in threads, and in objects that are taken apart, are printed by Python itself."""
-    from pufferdp.apps.cli import _told_nobody
-
     try:
         raise ERRORS["a conversion"]()
     except ValueError as error:
-        _told_nobody(type("Hook", (), {"exc_value": error})())
+        _unraised(type("Hook", (), {"exc_value": error})())
     assert capsys.readouterr().err == "pufferdp: an error in pufferdp, ValueError\n"
     assert unforeseen.system_reason(OSError(SECRET)) == "OSError"
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,9 +17,12 @@ from pufferdp.apps.web.app import bound, make_app
 from pufferdp.apps.web.guard import HEADERS, new_token
 from pufferdp.basics.errors import ParameterError
 from tests.apps.web.conftest import BYTES, JSON
+from tests.fuzz.mutate import json_bytes
+from tests.fuzz.targets import targets
 
 TOKEN, HOST = "a-token-for-tests", "127.0.0.1:8123"
 ROOT = f"/{TOKEN}/"
+TARGETS = targets()
 
 
 def call(method: str, path: str, **options: Any) -> httpx.Response:
@@ -247,3 +251,22 @@ def test_whoever_leaves_in_the_middle_of_a_request(capsys: pytest.CaptureFixture
     asyncio.run(go())
     assert sent[0]["status"] == 408
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"stay": None, "length": 20, "dp_epsilon": 1.0},
+        {"stay": [5e-324, 0.8], "length": 20, "dp_epsilon": 1.0},
+    ],
+)
+def test_leakage_of_odd_chains_is_answered(body: dict[str, Any], tmp_path: Path) -> None:
+    """Each was an error of the page itself."""
+    TARGETS["page"].run(json_bytes({"job": "leakage", "body": body}), tmp_path)
+
+
+def test_a_promise_beyond_all_measure_is_refused(tmp_path: Path) -> None:
+    """It was designed for, and no JSON holds what is infinite."""
+    body = {"model": "m", "length": 12, "private": [3], "epsilon": 1e308}
+    with pytest.raises(ParameterError, match=r"epsilon is 1e\+308; above 1e\+100 it promises nothing"):
+        TARGETS["page"].run(json_bytes({"job": "design", "body": body}), tmp_path)

@@ -6,7 +6,6 @@ import atexit
 import gc
 import os
 import sys
-import threading
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,10 +21,10 @@ def program() -> None:
     operating system does it at once. By then threads have ended and what others left to do at the end is done:
     of such functions, the first that is registered is called last.
     """
-    from pufferdp.apps.start_up import note_start
+    from pufferdp.apps.start_up import note_start, tell_without_words
 
     note_start()
-    sys.unraisablehook = threading.excepthook = _told_nobody
+    tell_without_words()
     codes: list[int] = []
     atexit.register(_end, codes)
     try:
@@ -101,14 +100,6 @@ def _run() -> int:
         _say("stopped")
         return 130
     return code if isinstance(code, int) else 0
-
-
-def _told_nobody(unraised: Any) -> None:
-    """Say where something failed that nobody can be told of, in a thread or an object that is taken apart."""
-    if unraised.exc_value is not None and not isinstance(unraised.exc_value, SystemExit):
-        from pufferdp.basics.unforeseen import unforeseen
-
-        _say(unforeseen(unraised.exc_value))
 
 
 def _unforeseen(error: Exception) -> int:
