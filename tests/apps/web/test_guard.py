@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from pufferdp.apps.web import app as page
 from pufferdp.apps.web.app import bound, make_app
 from pufferdp.apps.web.guard import HEADERS, new_token
+from pufferdp.apps.web.inputs import Inputs
+from pufferdp.apps.web.worker import WorkerContext, _do
 from pufferdp.basics.errors import ParameterError
 from tests.apps.web.conftest import BYTES, JSON
 from tests.fuzz.mutate import json_bytes
@@ -270,3 +273,22 @@ def test_a_promise_beyond_all_measure_is_refused(tmp_path: Path) -> None:
     body = {"model": "m", "length": 12, "private": [3], "epsilon": 1e308}
     with pytest.raises(ParameterError, match=r"epsilon is 1e\+308; above 1e\+100 it promises nothing"):
         TARGETS["page"].run(json_bytes({"job": "design", "body": body}), tmp_path)
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_work_that_breaks_says_whether_it_may_have_charged(charged: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """It did not: whoever saw it would have asked again, and been charged twice."""
+    context = WorkerContext(io.BytesIO())
+    sent: list[tuple[str, object]] = []
+    context.send = lambda kind, value: sent.append((kind, value))  # type: ignore[method-assign]
+    context.begin()
+    if charged:
+        context.allow(context.job)
+
+    def job(*arguments: object) -> dict[str, Any]:
+        raise ValueError(SECRET)
+
+    _do(job, Inputs(), context, {})
+    more = "; it may have been charged: look at the ledger" if charged else ""
+    assert sent[-1] == ("broken", f"something went wrong that should not have: ValueError{more}")
+    assert SECRET not in capsys.readouterr().err
