@@ -43,7 +43,7 @@ def test_broken_inputs_are_refused_with_a_sentence(name: str, tmp_path: Path) ->
             except Exception as error:
                 raise AssertionError(f"{name}, case {number}: {content[:300]!r}") from error
         assert time.process_time() - begun < LONGEST, (name, number)
-    # The changes do break things. Most of a page's request, and of an environment, may be anything: 3 of 100 are refused.
+    # The changes do break things. Most of a page's request, or of an environment, may be anything: 3 of 100 fail.
     assert count < 100 or refusals > count / (50 if name in ("page", "settings") else 20)
 
 
