@@ -49,6 +49,7 @@ from pufferdp.publish.signatures import Signer, read_public_key
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.parsing import parse_questions
 from pufferdp.publish.tables.table import read_released
+from tests.fuzz import sources
 from tests.fuzz.mutate import changed_bytes, changed_json, json_bytes
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -106,6 +107,10 @@ def _file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], 
 
 def _text(read: Callable[[str], object]) -> Callable[[bytes, Path], object]:
     return lambda content, folder: read(content.decode("utf-8", "surrogateescape"))
+
+
+def _here(read: Callable[[str, Path], object]) -> Callable[[bytes, Path], object]:
+    return lambda content, folder: read(content.decode("utf-8", "surrogateescape"), folder)
 
 
 def _fleet_folder(content: bytes, folder: Path) -> None:
@@ -344,6 +349,12 @@ def targets() -> dict[str, Target]:
     out = {
         "csv": Target(_file("x.csv", _series), (CSV, NUMBERED), cost=4),
         "parquet": Target(_file("x.parquet", _series), (_parquet(frame),), cost=4),
+        "frame": Target(sources.read_frame, contents=sources.frame_contents(), cost=4),
+        "arrow": Target(sources.read_buffers, sources.BUFFERS, cost=10),
+        "parquet-types": Target(_file("x.parquet", sources.count), sources.parquet_files(), cost=10),
+        "sqlite": Target(_file("x.db", sources.read_sqlite), (sources.database(),), cost=10),
+        "url": Target(_here(sources.read_url), sources.URLS, cost=2),
+        "settings": Target(sources.read_settings, contents=sources.SETTINGS, cost=20),
         "stream": Target(_stream, (CSV, NUMBERED)),
         "model": Target(_file("x.json", load_model), contents=MODELS),
         "bif": Target(_beside("bif"), (BIF,)),

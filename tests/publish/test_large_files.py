@@ -20,7 +20,7 @@ from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.publish import verify as verification
 from pufferdp.publish.answers import estimate
 from pufferdp.publish.answers.remembered import Remembered
-from pufferdp.publish.certificate import embedded_certificate
+from pufferdp.publish.certificate import embedded_certificate, parse_certificate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -133,3 +133,21 @@ def test_a_posterior_of_too_many_pairs_is_left_out(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(estimate, "_MOST_PAIRS", 3)
     monkeypatch.setattr(estimate, "_PRIORS", Remembered(64))
     assert pufferdp.release(frame, **options).denoised is None
+
+
+@pytest.mark.parametrize(("unit", "name"), [("[],", "lists"), ("[[[[]]]],", "lists"), ('{"a":0},', "objects")])
+def test_a_certificate_of_lists_in_lists_is_refused_before_it_is_parsed(unit: str, name: str) -> None:
+    """32 MiB of them took five seconds and 1.4 GB."""
+    text = f'{{"schema": "pufferdp-certificate/3", "answer": [{unit * ((2**25 - 60) // len(unit))}0]}}'
+
+    def read() -> None:
+        with pytest.raises(CertificateError, match=rf"the file has more than [\d,]+ {name}; no certificate has"):
+            parse_certificate(text, "the file")
+
+    assert seconds(read) < 0.5
+
+
+def test_a_long_certificate_of_short_rows_is_parsed() -> None:
+    """A network's table of a million rows has the shortest that a model has."""
+    rows = "[.2,.8],".replace(".", "0.") * 2**18
+    assert len(parse_certificate(f'{{"model": [{rows}[0]]}}', "the file")["model"]) == 2**18 + 1

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 import typer
@@ -35,7 +35,11 @@ from pufferdp.basics.places import (
     spare_folders,
     sync,
 )
+from pufferdp.basics.unforeseen import system_reason, unforeseen
 from pufferdp.basics.words import visible
+
+if TYPE_CHECKING:
+    from pufferdp.publish.signatures import Signer
 
 R = TypeVar("R")
 SCREEN: Final = threading.RLock()
@@ -88,6 +92,8 @@ class Outputs:
             )
         self.accident = ""
         """What went wrong while the answer was made."""
+        self.problems: list[str] = []
+        """What went wrong after that, and before it was delivered."""
         self.elsewhere: str | None = None
         """Where a series went that could not be written to its place."""
         self.stopped: int | None = None
@@ -144,6 +150,27 @@ class Outputs:
                 self.stopped = error.__cause__.number
             return cast(R, error.result)
 
+    def content_of(self, result: Any) -> dict[str, Any]:
+        """The whole answer as JSON has it; its certificate, which has the answer too, where it cannot be put so."""
+        try:
+            return cast(dict[str, Any], result.to_dict())
+        except Exception as error:
+            if not self._charged:
+                raise
+            self.problems.append(f"{unforeseen(error)}: of the answer only its certificate is left")
+        try:
+            return {"certificate": result.certificate.to_dict()}
+        except Exception as error:
+            raise DeliveryError(f"it was charged, and made, and cannot be written: {unforeseen(error)}") from None
+
+    def signature(self, signer: Signer | None, certificate: dict[str, Any]) -> dict[str, Any]:
+        """The signature beside a certificate; none where nobody signs, or where that fails."""
+        try:
+            return {} if signer is None else {"signature": signer.sign(certificate)}
+        except Exception as error:
+            self.problems.append(f"the certificate could not be signed: {reason_of(error)}; use pufferdp sign")
+            return {}
+
     @contextmanager
     def delivery(
         self, content: Mapping[str, Any], receipt: Mapping[str, Any] | None = None, *, published: bool = False
@@ -156,6 +183,7 @@ class Outputs:
             published: whether it is an answer from data, which must not be lost.
         """
         delivery = Delivery(self._places, self._charged, published)
+        delivery.problems += self.problems
         if self.accident:
             delivery.problems.append(self.accident)
         try:
@@ -321,7 +349,7 @@ def plain_json(content: object) -> str:
 def reason_of(error: Exception) -> str:
     """Why something failed; of errors that are not ours only the kind, because their message may repeat data."""
     if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
+        return system_reason(error)
     return flags(str(error)) if isinstance(error, PufferdpError) else type(error).__name__
 
 

@@ -1,10 +1,16 @@
-"""When the command line began, for what is told how many seconds it has in all: starting takes some of them."""
+"""How the command line begins: what its process prints of errors, and when it was.
+
+What is told how many seconds it has in all must know that starting takes some of them.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 _BUSY: Final = 10.0
 """Seconds that a second of processor time takes on a busy machine, at most. A process that was something else before
@@ -30,3 +36,16 @@ def _age() -> float:
         return max(time.process_time(), time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError, AttributeError):
         return time.process_time()
+
+
+def tell_without_words() -> None:
+    """Have errors that nobody can be told of, in threads and in objects that are taken apart, printed without words."""
+    sys.unraisablehook = threading.excepthook = _unraised
+
+
+def _unraised(unraised: Any) -> None:
+    if unraised.exc_value is not None and not isinstance(unraised.exc_value, SystemExit):
+        from pufferdp.basics.unforeseen import unforeseen
+
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"pufferdp: {unforeseen(unraised.exc_value)}\n")

@@ -83,6 +83,8 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     number = any_number(name, value)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+    if number > LARGEST:
+        raise ParameterError(f"{name} is {number:g}; above {LARGEST:g} it promises nothing: try 1", value=value)
     return _checkable(name, number, value)
 
 

@@ -27,6 +27,8 @@ class _Signals:
         self.holding: list[bool] = []
         """For each block that is open, innermost last: whether it holds signals back, or lets them end it."""
         self.prolonged = False
+        self.held = False
+        """Whether anything was held since the handlers were last put back."""
         self.pending: list[int] = []
         self._previous: dict[int, Any] = {}
 
@@ -36,6 +38,7 @@ class _Signals:
         self.pending.append(number)
 
     def install(self) -> None:
+        self.held = True
         for number in _SIGNALS if not self._previous else ():
             # What is ignored stays so, as under nohup; a handler that Python has not set could not be put back.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
@@ -46,7 +49,7 @@ class _Signals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         came = self.pending
-        self.pending, self._previous = [], {}
+        self.pending, self._previous, self.held = [], {}, False
         return came
 
 
@@ -62,6 +65,11 @@ def _end_where_allowed() -> None:
     """Raise a signal that was held back until now, where it may end what is going on."""
     if _STATE.holding and not _STATE.holding[-1] and _STATE.pending:
         raise Interrupted(_STATE.pending.pop(0))
+
+
+def anything_held() -> bool:
+    """Whether signals are held back inside ``until_delivered``: something was about to be charged, at least."""
+    return _STATE.prolonged and _STATE.held
 
 
 @contextmanager

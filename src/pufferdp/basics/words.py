@@ -40,7 +40,7 @@ def whole_number(count: int, most: int = 10**15) -> str:
 
 def up_to(value: float | None, down: bool = False) -> str:
     """Four digits, rounded to the safe side: what is spent up, what is left down."""
-    if value is None or value <= 0:
+    if value is None or not 1e-300 < value < math.inf:  # the fourth digit of anything smaller is no double
         return number(value)
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)

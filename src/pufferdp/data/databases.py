@@ -6,10 +6,10 @@ A table passes through a file that only its owner can read and that is gone when
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -55,7 +55,14 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
         import psycopg
     except ImportError:
         raise DataError(f"a PostgreSQL table needs psycopg; {install_advice('postgres')}") from None
-    address, table = _table_of(url)
+    try:
+        address, table = _table_of(url)
+        psycopg.conninfo.conninfo_to_dict(address)
+    except (ValueError, psycopg.Error):  # it may hold a password, which is not repeated
+        raise DataError(
+            "the URL cannot be read; it must be like postgresql://user@host:5432/database?table=visits, with odd "
+            "characters as %40"
+        ) from None
     try:
         with psycopg.connect(address, application_name="pufferdp") as server:
             server.read_only = True
@@ -138,7 +145,7 @@ def _cast(column: str, kind: str) -> str:
 
 def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
     path, _, table = source.partition("::")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # also where the name is too long for a file
         raise DataError(f"there is no file {path[:200]!r}; check the path", value=path)
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
@@ -28,6 +28,8 @@ from pufferdp.data.parts import (
 )
 from pufferdp.data.spark import is_spark_error
 
+_ENGINES: Final = ("polars", "pyo3_runtime", "pyarrow", "pandas", "narwhals")
+"""The modules of errors that are not ours, a panic of Polars among them."""
 _latest: list[weakref.ref[Any]] = []
 """The connection that was opened last: one scan runs at a time."""
 
@@ -97,11 +99,15 @@ def reading(what: str = "the data") -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise DataError(f"{what} could not be read: {_reason(error)}") from None
-    except Exception as error:
-        if not is_spark_error(error):
+    except BaseException as error:  # a panic of Polars is none of Python's own exceptions
+        # Their messages repeat data; the names of the errors do not.
+        if is_spark_error(error):
+            why = f"by Spark: {type(error).__name__}; see Spark's own log"
+        elif type(error).__module__.partition(".")[0] in _ENGINES:
+            why = f"({type(error).__name__}); look for numbers and times that are too large for their column"
+        else:
             raise
-        # Spark's message may repeat data; the name of the error does not.
-        raise DataError(f"{what} could not be read by Spark: {type(error).__name__}; see Spark's own log") from None
+        raise DataError(f"{what} could not be read {why}") from None
 
 
 def _reason(error: duckdb.Error) -> str:

@@ -59,7 +59,7 @@ def find_parts(path: Path) -> Parts:
         paths, root = tuple(str(part) for part in files), path
     elif os.path.exists(path):  # Path.exists fails on names that are too long
         paths, root = (name,), path.parent
-    elif paths := tuple(sorted(glob.glob(name, recursive=True))) if glob.has_magic(name) else ():
+    elif paths := tuple(sorted(glob.glob(name, recursive=True))) if glob.has_magic(name) and "\0" not in name else ():
         root = Path()
     else:
         raise DataError(f"there is no file {name[:200]!r}; check the path", value=path)

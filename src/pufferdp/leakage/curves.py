@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import numpy as np
+
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
@@ -208,7 +210,8 @@ def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
         raise NotApplicableError(_series(model).not_listed)
     if not chains or any(chain.any_start or chain.given_start is not None for chain in chains):
         raise NotApplicableError("is proved for chains that start in their stationary law")
-    gammas = [float(chain.transition.max() / _positive(chain.transition)) for chain in chains]
+    with np.errstate(over="ignore"):
+        gammas = [_finite(float(chain.transition.max() / _positive(chain.transition))) for chain in chains]
     theorem = "tau + 4 ln(gamma), gamma the largest over the least transition probability (Lange 2024, Corollary 7.4)"
     return Line("markov", theorem, 1.0, 4 * math.log(max(gammas)) * (1 + _ROUNDING))
 
@@ -239,7 +242,16 @@ def _omega(high: Floats, low: Floats) -> float:
     """Max over x≠x', y of high(x,y)/low(x',y), and 1 for x = x'."""
     _positive(low)
     k = len(low)
-    return max((float((high[x] / low[y]).max()) for x in range(k) for y in range(k) if x != y), default=1.0)
+    with np.errstate(over="ignore"):
+        return _finite(
+            max((float((high[x] / low[y]).max()) for x in range(k) for y in range(k) if x != y), default=1.0)
+        )
+
+
+def _finite(ratio: float) -> float:
+    if not math.isfinite(ratio):
+        raise NotApplicableError("rests on a ratio of probabilities that is too large for a double")
+    return ratio
 
 
 def _positive(transition: Floats) -> float:

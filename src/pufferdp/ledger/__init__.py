@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pufferdp.basics.errors import ParameterError
@@ -35,8 +35,12 @@ def open_ledger(place: Ledger | str | os.PathLike[str] | None, dataset: str | No
             f"ledger is {a_kind(place)}; it must be a Ledger, the path of its file, or its URL", value=place
         )
     else:
-        with Ledger(place) as ledger:
+        ledger = Ledger(place)
+        try:
             yield ledger
+        finally:
+            with suppress(Exception):  # what was charged is on disk: an answer is not lost for a file that stays open
+                ledger.close()
 
 
 def charge_release(
@@ -49,4 +53,5 @@ def charge_release(
     with open_ledger(place, dataset) as ledger:
         if ledger is None or dataset is None:
             return None, False
-        return ledger.charge(dataset, charge()), ledger.has_fitted(dataset)
+        fitted = ledger.has_fitted(dataset)  # asked first: behind the charge nothing may fail
+        return ledger.charge(dataset, charge()), fitted

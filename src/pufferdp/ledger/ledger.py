@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Any
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, RefusedError
+from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, PufferdpError, RefusedError
 from pufferdp.basics.files import canonical_json
+from pufferdp.basics.unforeseen import unforeseen
 from pufferdp.basics.words import a_kind
 from pufferdp.data.ranges import Ranges
 from pufferdp.leakage.curves import curves
@@ -31,7 +32,7 @@ from pufferdp.ledger.identity import check_identity, find_receipts, new_identity
 from pufferdp.ledger.record_sums import add_up
 from pufferdp.ledger.refusals import Room, refuse_delta, refuse_other_model, refuse_other_ranges, room_for
 from pufferdp.ledger.store import open_store
-from pufferdp.ledger.store.base import WAIT, Session
+from pufferdp.ledger.store.base import WAIT, Session, unknown_charge
 from pufferdp.ledger.stretches import named_ranges
 from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
@@ -269,12 +270,16 @@ class Ledger:
                 raise LedgerError(f"the charge is {a_kind(charge)}; it must be a Charge", value=type(charge))
         token = new_identity() if identity is None else check_identity(identity)
 
+        applied = False
+
         def work(session: Session, again: bool) -> list[Receipt]:
+            nonlocal applied
+            applied = False
             earlier = repeated(session, charges, token) if again or identity is not None else []
             if again:
                 self._stored.clear()
             identities = row_identities(token, len(charges))
-            return earlier or apply_charges(
+            receipts = earlier or apply_charges(
                 session,
                 charges,
                 identities,
@@ -282,11 +287,15 @@ class Ledger:
                 lambda name: self._look(session, name),
                 self._stored,
             )
+            applied = True
+            return receipts
 
         try:
             receipts = self.store.commit(work, token)
-        except BaseException:
+        except BaseException as error:
             self._stored.clear()  # what was kept in a transaction that failed is not there
+            if applied and isinstance(error, Exception) and not isinstance(error, PufferdpError):
+                raise unknown_charge(self.store.place, unforeseen(error), token) from None
             raise
         self._seen |= {receipt.dataset: receipt for receipt in receipts}
         return receipts

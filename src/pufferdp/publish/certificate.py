@@ -25,8 +25,11 @@ REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
 SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
 TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
 LARGEST: Final = 2**25
-"""Characters of a file that is read as a certificate: a stranger's must not fill the memory, and three of them can be a
-list in a list, which Python needs fifty times as much for."""
+"""Characters of a file that is read as a certificate: a stranger's must not fill the memory."""
+_MOST_LISTS: Final = LARGEST // 8
+_MOST_OBJECTS: Final = LARGEST // 16
+"""Lists and objects of one. Three characters can be a list in a list, which Python needs fifty times as much for. What
+makes a certificate long takes more: a row of a model eight at least, such as ``[.2,.8],``, an outcome twice that."""
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )
@@ -234,7 +237,11 @@ def parse_certificate(text: str, what: str) -> Any:
     """The JSON of a certificate's file, or of a report that carries one. Raises ValueError where it is none."""
     if len(text) > LARGEST:
         raise CertificateError(f"{what} is longer than {LARGEST:,} characters; no certificate is")
-    return parse_json(embedded_certificate(text) if is_report(text) else text)
+    content = embedded_certificate(text) if is_report(text) else text
+    for mark, most, name in (("[", _MOST_LISTS, "lists"), ("{", _MOST_OBJECTS, "objects")):
+        if content.count(mark) > most:
+            raise CertificateError(f"{what} has more than {most:,} {name}; no certificate has")
+    return parse_json(content)
 
 
 def is_report(text: str) -> bool:

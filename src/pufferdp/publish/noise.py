@@ -24,6 +24,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.unforeseen import unforeseen
 from pufferdp.publish.balanced import BalancedLaw
 from pufferdp.publish.discrete_gaussian import DiscreteGaussianLaw
 from pufferdp.publish.noise_table import NoiseTable
@@ -507,6 +508,17 @@ def _selection_measurement(scale: float) -> Any:
 
     domain = domains.vector_domain(domains.atom_domain(T="i64"))
     return measurements.make_noisy_max(domain, metrics.linf_distance(T="i64"), max_divergence(), scale, negate=True)
+
+
+def load_noise(sampler: Sampler) -> None:
+    """Load what a sampler draws with, before anything is charged: a library that is broken would cost the answer."""
+    if isinstance(sampler, SystemSampler):
+        try:
+            _opendp()
+        except Exception as error:
+            raise ParameterError(
+                f"noise cannot be drawn, because OpenDP does not load: {unforeseen(error)}; install opendp again"
+            ) from None
 
 
 def _opendp() -> tuple[Any, Any, Any]:

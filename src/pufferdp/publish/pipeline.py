@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
+from pufferdp.basics.unforeseen import unforeseen
 from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Layout, Place, check_pair_states, read_distance
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -27,7 +28,7 @@ from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
 from pufferdp.publish.fitted import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
-from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
 from pufferdp.publish.reading import check_groups, check_reading, facts_of
 
 if TYPE_CHECKING:
@@ -181,9 +182,26 @@ class Charged:
         except Exception as error:
             if not self.words:
                 raise
-            # The message of an error that is not ours may repeat data.
-            reason = str(error) if isinstance(error, PufferdpError) else f"an error in pufferdp, {type(error).__name__}"
-            raise DeliveryError(f"{self.words}, and then nothing was released: {reason}") from error
+            raise DeliveryError(f"{self.words}, and then nothing was released: {reason_of(error)}") from None
+
+    @contextmanager
+    def certifying(self, released: object, words: Callable[[], str]) -> Iterator[None]:
+        """Say of whatever goes wrong inside what was drawn by then: it was charged, and belongs to its owner."""
+        try:
+            yield
+        except DeliveryError:
+            raise
+        except Exception as error:
+            if not self.words:
+                raise
+            raise DeliveryError(
+                f"{self.words}, and then no certificate could be made: {reason_of(error)}; {words()}", value=released
+            ) from None
+
+
+def reason_of(error: Exception) -> str:
+    """Why something failed: our own words, and of any other error what kind and where."""
+    return str(error) if isinstance(error, PufferdpError) else unforeseen(error)
 
 
 @dataclass(frozen=True)
@@ -228,12 +246,10 @@ class Account:
         with open_ledger(self.ledger, self.dataset) as ledger:
             if ledger is None:
                 return Charged()
-            made = charges()
-            receipts = ledger.charge_many([(f"{self.dataset}/{name}", charge) for name, charge in made.items()])
-            rows = zip(made.items(), receipts, strict=True)
-            return Charged(
-                each={name: Charged(row, beliefs=charge.beliefs(row.dataset)) for (name, charge), row in rows}
-            )
+            made = {name: (f"{self.dataset}/{name}", charge) for name, charge in charges().items()}
+            beliefs = [charge.beliefs(own) for own, charge in made.values()]
+            rows = zip(made, ledger.charge_many(list(made.values())), beliefs, strict=True)
+            return Charged(each={name: Charged(row, beliefs=believed) for name, row, believed in rows})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +262,8 @@ class Publication(ABC, Generic[P, S, E, R]):
     progress: Progress = silent
 
     kind: ClassVar[AnyKind]
+    draws_numbers: ClassVar[bool] = True
+    """Whether noise is added to numbers; flips and redactions are drawn from bytes."""
 
     def _check_tools(self) -> None:
         """Refuse what cannot draw or be told, before anything is charged."""
@@ -264,6 +282,8 @@ class Publication(ABC, Generic[P, S, E, R]):
         exact = self.read()
         problem = self.problem(exact)
         solution = self.solve(problem, exact)
+        if self.account.has_ledger and self.draws_numbers:
+            load_noise(self.sampler)
         with self.room(exact), held():
             if self.account.has_ledger:
                 self.progress(CHARGING)

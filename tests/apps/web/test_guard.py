@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 from collections.abc import AsyncIterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,11 +16,16 @@ import pytest
 from pufferdp.apps.web import app as page
 from pufferdp.apps.web.app import bound, make_app
 from pufferdp.apps.web.guard import HEADERS, new_token
+from pufferdp.apps.web.inputs import Inputs
+from pufferdp.apps.web.worker import WorkerContext, _do
 from pufferdp.basics.errors import ParameterError
 from tests.apps.web.conftest import BYTES, JSON
+from tests.fuzz.mutate import json_bytes
+from tests.fuzz.targets import targets
 
 TOKEN, HOST = "a-token-for-tests", "127.0.0.1:8123"
 ROOT = f"/{TOKEN}/"
+TARGETS = targets()
 
 
 def call(method: str, path: str, **options: Any) -> httpx.Response:
@@ -194,3 +201,94 @@ def test_it_listens_on_this_machine_alone() -> None:
             bound(port)
     with pytest.raises(ParameterError, match="port"):
         bound(70_000)
+
+
+SECRET = "patient-4711"
+
+
+@pytest.mark.parametrize("where", ["a request", "a result"])
+def test_an_error_of_the_page_itself_is_told_without_its_words(
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer was plain text, or ended in the middle; the error went to the server's log with all its words."""
+
+    def fail(*arguments: object, **options: object) -> Any:
+        raise ValueError(f"cannot convert '{SECRET}'")
+
+    async def done(*arguments: object, **options: object) -> AsyncIterator[tuple[str, Any]]:
+        yield "done", {"answer": 1}
+
+    monkeypatch.setattr(page.Workers, "run", done)
+    monkeypatch.setattr(page.Workers, "warm", lambda self: None)
+    if where == "a request":
+        monkeypatch.setattr(page.Page, "_with_ledger", fail)
+    else:
+        monkeypatch.setattr(page.Page, "_finish", lambda *arguments: fail)
+    body = '{"model": "wearer", "query": "histogram", "epsilon": 1, "length": 9}'
+    answer = call("POST", f"{ROOT}api/do/plan", headers=JSON, content=body)
+    assert answer.status_code == (500 if where == "a request" else 200)
+    assert answer.json() == {"error": "something went wrong that should not have: ValueError"}
+    shown = capsys.readouterr().err
+    assert "in fail" in shown
+    assert SECRET not in shown
+
+
+def test_whoever_leaves_in_the_middle_of_a_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was a traceback in the server's log."""
+    sent: list[Any] = []
+    heard = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    scope = {
+        "type": "http", "method": "POST", "path": f"{ROOT}api/do/plan", "query_string": b"", "http_version": "1.1",
+        "headers": [(b"host", HOST.encode()), (b"content-type", b"application/json")], "scheme": "http",
+    }  # fmt: skip
+
+    async def go() -> None:
+        async def receive() -> Any:
+            return next(heard)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await make_app(token=TOKEN, hosts=(HOST,))(scope, receive, send)
+
+    asyncio.run(go())
+    assert sent[0]["status"] == 408
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"stay": None, "length": 20, "dp_epsilon": 1.0},
+        {"stay": [5e-324, 0.8], "length": 20, "dp_epsilon": 1.0},
+    ],
+)
+def test_leakage_of_odd_chains_is_answered(body: dict[str, Any], tmp_path: Path) -> None:
+    """Each was an error of the page itself."""
+    TARGETS["page"].run(json_bytes({"job": "leakage", "body": body}), tmp_path)
+
+
+def test_a_promise_beyond_all_measure_is_refused(tmp_path: Path) -> None:
+    """It was designed for, and no JSON holds what is infinite."""
+    body = {"model": "m", "length": 12, "private": [3], "epsilon": 1e308}
+    with pytest.raises(ParameterError, match=r"epsilon is 1e\+308; above 1e\+100 it promises nothing"):
+        TARGETS["page"].run(json_bytes({"job": "design", "body": body}), tmp_path)
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_work_that_breaks_says_whether_it_may_have_charged(charged: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """It did not: whoever saw it would have asked again, and been charged twice."""
+    context = WorkerContext(io.BytesIO())
+    sent: list[tuple[str, object]] = []
+    context.send = lambda kind, value: sent.append((kind, value))  # type: ignore[method-assign]
+    context.begin()
+    if charged:
+        context.allow(context.job)
+
+    def job(*arguments: object) -> dict[str, Any]:
+        raise ValueError(SECRET)
+
+    _do(job, Inputs(), context, {})
+    more = "; it may have been charged: look at the ledger" if charged else ""
+    assert sent[-1] == ("broken", f"something went wrong that should not have: ValueError{more}")
+    assert SECRET not in capsys.readouterr().err

@@ -308,3 +308,14 @@ def test_a_changed_certificate_has_another_hash(folder: Path):
     raw = pufferdp.flip("one.csv", **USUAL).certificate.to_dict()
     raw["created"] = "yesterday"
     assert "the hash does not match" in pufferdp.verify(raw).problems[0]
+
+
+@pytest.mark.parametrize("stay", [0.9, 0.1])
+@pytest.mark.parametrize("adversary", ["bdp", "dp"])
+def test_a_promise_of_any_size_is_designed_for(stay: float, adversary: str):
+    """Above 745 the share of flips is no double any more, and the search for one that keeps the promise never ended."""
+    chain = pufferdp.MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])
+    most = pufferdp.design_flips(chain, 600.0, length=4, adversary=adversary)
+    for epsilon in (746.0, 1e18):
+        design = pufferdp.design_flips(chain, epsilon, length=4, adversary=adversary)
+        assert 0 < most.dp_loss <= design.dp_loss <= epsilon

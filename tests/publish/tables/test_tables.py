@@ -327,3 +327,12 @@ def test_neighbours_stay_inside_their_group() -> None:
     for cut in itertools.product([True, False], repeat=4):
         pairs = GroupRecords(states=2, codes=codes, joined=np.array(cut)).transitions.sum()
         assert pairs == sum(cut[1:])
+
+
+@pytest.mark.parametrize("split", [[1e308, 1e308], [1e308, 1e-300], [1.0, float("inf")], [1, 0]])
+def test_weights_beyond_all_measure_are_refused(split: list[float]) -> None:
+    """The first was a traceback, and the second gave a question no share at all."""
+    from pufferdp.publish.tables.problem import shares_of
+
+    with pytest.raises(ParameterError, match="split is"):
+        shares_of(split, 2)

@@ -21,9 +21,10 @@ def program() -> None:
     operating system does it at once. By then threads have ended and what others left to do at the end is done:
     of such functions, the first that is registered is called last.
     """
-    from pufferdp.apps.start_up import note_start
+    from pufferdp.apps.start_up import note_start, tell_without_words
 
     note_start()
+    tell_without_words()
     codes: list[int] = []
     atexit.register(_end, codes)
     try:
@@ -46,7 +47,7 @@ def main() -> None:
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     from pufferdp.apps.outputs import reason_of, silence
     from pufferdp.apps.signs import teach
-    from pufferdp.basics.interrupts import until_delivered
+    from pufferdp.basics.interrupts import anything_held, until_delivered
 
     _fill_closed()
     teach(sys.stdout, sys.stderr)
@@ -60,11 +61,14 @@ def main() -> None:
             silence(sys.stdout)
             code = code or 141
         except OSError as error:
-            if error.filename is not None:  # of a file, which no verb leaves to us
-                raise
-            silence(sys.stdout)
-            _say(f"stdout cannot be written: {reason_of(error)}")
-            code = code or 1
+            if error.filename is not None or anything_held():  # of a file, which no verb leaves to us
+                code = _unforeseen(error)
+            else:
+                silence(sys.stdout)
+                _say(f"stdout cannot be written: {reason_of(error)}")
+                code = code or 1
+        except Exception as error:
+            code = _unforeseen(error)
     if signals and code == 0:
         _say("stopped; what was charged had been delivered by then")
         code = 128 + signals[0]
@@ -96,6 +100,18 @@ def _run() -> int:
         _say("stopped")
         return 130
     return code if isinstance(code, int) else 0
+
+
+def _unforeseen(error: Exception) -> int:
+    """Say where it happened, and not in which words: those of a library may repeat data, exact counts among them."""
+    from pufferdp.basics.interrupts import anything_held
+    from pufferdp.basics.unforeseen import stack_of, unforeseen
+
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(stack_of(error))
+    charged = "; it may have been charged, see pufferdp ledger show" if anything_held() else ""
+    _say(f"{unforeseen(error)}{charged}; its words may repeat data and are left out: please report the lines above")
+    return 1
 
 
 def _usage(error: Any) -> str:

@@ -117,7 +117,7 @@ def flip(
             silence(sys.stdout)  # it may be what failed
         if outputs.stopped is not None:
             outputs.accident = ""  # it is how a stream ends that has no end
-        content = result.to_dict()
+        content = outputs.content_of(result)
         with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
             delivery.json("certificate", content["certificate"])
             delivery.show(
@@ -146,7 +146,7 @@ def flip(
                 **request,
             )
         )
-        content = {**result.to_dict(), "out": outputs.elsewhere or out}
+        content = {**outputs.content_of(result), "out": outputs.elsewhere or out}
         with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
             delivery.json("certificate", content["certificate"])
             delivery.show(

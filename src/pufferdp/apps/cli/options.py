@@ -317,9 +317,8 @@ def deliver(
         as_json: whether JSON is shown.
         signer: who signs the certificate, where anybody does.
     """
-    content = result.to_dict()
-    if signer is not None:
-        content["signature"] = signer.sign(content["certificate"])
+    content = outputs.content_of(result)
+    content |= outputs.signature(signer, content["certificate"])
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         delivery.json("out", content)
         delivery.show(

@@ -180,12 +180,12 @@ def redact(
                 )
             )
         series = outputs.elsewhere or out
-        content = result.to_dict()
-        own = None if result.certificate is None else result.certificate.to_dict()
-        receipt = None if own is None else own.get("ledger")
+        content = outputs.content_of(result)
+        row = None if result.certificate is None else result.certificate.ledger
+        receipt = None if row is None else {"dataset": row.dataset, "position": row.position}
         with outputs.delivery(content, receipt, published=data is not None) as delivery:
-            if own is not None:
-                delivery.json("certificate", own)
+            if result.certificate is not None:
+                delivery.json("certificate", result.certificate.to_dict())
             where = f"\n\nCertificate: {certificate}" if delivery.has("certificate") else ""
             delivery.show(
                 content, lambda: f"{result}{where}\n\n{options.balance_text(ledger, dataset)}".rstrip(), as_json

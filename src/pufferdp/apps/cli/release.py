@@ -44,7 +44,7 @@ def release_each(
         # A person may be called ../x, or have a name that is too long for a file.
         places = {} if folder is None else outputs.check_folder("out", folder, believed)
         result = outputs.make(lambda: release_fleet(data, models=believed, progress=progress, **request))
-        content = result.to_dict()
+        content = outputs.content_of(result)
         with outputs.delivery(content, published=True) as delivery:
             written = delivery.json("out", content)
             if folder is not None:
@@ -233,8 +233,8 @@ def deliver_table(
     """Bring a table to its owner: the files first, then what is shown, then the figure and the report."""
     progress("writing the table")
     certificate = None if out is None else certificate_file(out)
-    content = result.to_dict()
-    signature = {} if signer is None else {"signature": signer.sign(content["certificate"])}
+    content = outputs.content_of(result)
+    signature = outputs.signature(signer, content["certificate"])
     content |= signature
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         if out is not None and certificate is not None:

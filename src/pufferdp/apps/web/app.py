@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -20,7 +21,7 @@ import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,11 +30,12 @@ from pufferdp.apps.flags import flags
 from pufferdp.apps.web import commands, requests
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.connections import SLOW, PromptProtocol, body_time
-from pufferdp.apps.web.guard import Guard, new_token
+from pufferdp.apps.web.guard import Guard, broken_words, new_token
 from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
 from pufferdp.apps.web.workers import Worker, Workers
 from pufferdp.basics import scratch
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
+from pufferdp.basics.unforeseen import stack_of
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.files.json import plain_errors
 
@@ -70,14 +72,18 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
         Route("/api/do/{job}", page.do, methods=["POST"]),
         Route("/api/made/{key}/{name}", page.download),
     ]
-    missing = {404: _not_found, 405: _not_found, 408: _too_slow}
-    inner = Starlette(routes=routes, lifespan=life, exception_handlers=missing)
+    handlers = {404: _not_found, 405: _not_found, 408: _too_slow, Exception: _broken}
+    inner = Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
     inner.router.redirect_slashes = False  # it would lead to a path without the token
     return Guard(inner, token, hosts)
 
 
 def _not_found(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "There is nothing here."}, 404)
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": broken_words(error)}, 500)
 
 
 def _too_slow(request: Request, error: Exception) -> Response:
@@ -277,10 +283,15 @@ class Page:
             charges = arguments.get("ledger") is not None
             async with aclosing(self.workers.run(worker, job, arguments, needs, alone=charges)) as messages:
                 async for kind, value in messages:
-                    if kind in ("done", "part") and value is not None:
-                        value = finish(value)
-                    line = {"error": value} if kind == "broken" else value if kind == "refused" else {kind: value}
-                    yield json.dumps(line, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+                    try:
+                        if kind in ("done", "part") and value is not None:
+                            value = finish(value)
+                        line = {"error": value} if kind == "broken" else value if kind == "refused" else {kind: value}
+                        written = json.dumps(line, allow_nan=False, ensure_ascii=False).encode()
+                    except Exception as error:  # the work itself has ended: what was charged lies in its file
+                        sys.stderr.write(stack_of(error))
+                        written = json.dumps({"error": broken_words(error)}).encode()
+                    yield written + b"\n"
 
         return Lines(lines())
 
@@ -343,7 +354,7 @@ async def _body(request: Request, largest: int) -> bytes | None:
         try:
             async with asyncio.timeout(started + body_time(len(content)) - time.monotonic()):
                 chunk = await anext(chunks, None)
-        except TimeoutError:
+        except (TimeoutError, ClientDisconnect):  # nobody reads the answer to half a request
             raise HTTPException(408) from None
         if chunk is None:
             return bytes(content)

@@ -25,7 +25,7 @@ def leakage(
     from pufferdp.assess.dp import leakage_lines, leakage_of
 
     if model is None:
-        believed = model_from_dict({"type": "markov_chain", "transition": two_states(stay or [0.5, 0.5])})
+        believed = model_from_dict({"type": "markov_chain", "transition": two_states(stay)})
     else:
         believed = inputs.model(model)
     progress("computing")

@@ -229,9 +229,9 @@ def leakage(request: Request, model: Given, data: str | None, lengths: Chains) -
     return script.to_dict()
 
 
-def two_states(stay: Sequence[float]) -> list[list[float]]:
-    """The chain of the tab for leakage, with numbers as people write them: 0.1 and not 0.09999999999999998."""
-    a, b = stay
+def two_states(stay: Sequence[float] | None) -> list[list[float]]:
+    """The chain of the tab for leakage, fair coins by default; 0.1 as people write it, and not 0.09999999999999998."""
+    a, b = stay or (0.5, 0.5)
     return [[a, round(1 - a, 12)], [round(1 - b, 12), b]]
 
 

@@ -7,12 +7,15 @@ pages of those servers could make calls with it; whoever does not know the path 
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pufferdp.basics.unforeseen import stack_of
 
 HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -54,7 +57,13 @@ class Guard:
             status, words = refusal
             return await JSONResponse({"error": words}, status)(scope, receive, guarded)
         _, _, rest = scope["path"][1:].partition("/")
-        return await self._app({**scope, "path": "/" + rest, "raw_path": None}, receive, guarded)
+        try:
+            await self._app({**scope, "path": "/" + rest, "raw_path": None}, receive, guarded)
+        except (
+            Exception
+        ) as error:  # answered by now; the server would write its words, which may repeat data, to its log
+            sys.stderr.write(stack_of(error))
+        return None
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
@@ -71,6 +80,11 @@ class Guard:
         if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() not in _BODIES:
             return 415, f"A call carries one of {' or '.join(_BODIES)}."
         return None
+
+
+def broken_words(error: Exception) -> str:
+    """What is said of an error that nobody foresaw."""
+    return f"something went wrong that should not have: {type(error).__name__}"
 
 
 def new_token() -> str:

@@ -7,7 +7,6 @@ import pickle
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -16,6 +15,7 @@ from pufferdp.apps.flags import flags
 from pufferdp.basics.errors import PufferdpError
 from pufferdp.basics.interrupts import until_delivered
 from pufferdp.basics.progress import CHARGING
+from pufferdp.basics.unforeseen import stack_of
 
 if TYPE_CHECKING:
     from pufferdp.apps.web.inputs import Inputs
@@ -142,8 +142,9 @@ def _do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerConte
         context.send("refused", {"error": flags(str(error)), "kind": type(error).__name__, "exit": error.exit_code})
     except Exception as error:
         # Where, but not what: the words of an unforeseen error may repeat data.
-        sys.stderr.writelines(traceback.format_list(traceback.extract_tb(error.__traceback__)))
-        context.send("broken", f"something went wrong that should not have: {type(error).__name__}")
+        sys.stderr.write(stack_of(error))
+        charged = "; it may have been charged: look at the ledger" if context.charged else ""
+        context.send("broken", f"something went wrong that should not have: {type(error).__name__}{charged}")
 
 
 def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], context: WorkerContext) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.data.expressions import STEPS, unscaled
+from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, column_pair, read_distance
 from pufferdp.data.matching import keys_of
 from pufferdp.data.ranges import EVERYTHING, Range, Ranges
@@ -117,6 +118,7 @@ class CleanFrame:
         return Ranges(unit=unit, order=self.layout.order, parts=(Range(first=first, last=last),))
 
 
+@reading()
 def clean_frame(source: Source, layout: Layout) -> CleanFrame | None:
     """The columns of a small frame; None where there may be something to refuse, or more than one chain."""
     if layout.by is not None or layout.group is not None or layout.is_part or column_pair(layout.column) is not None:

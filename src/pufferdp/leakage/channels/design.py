@@ -27,6 +27,9 @@ from pufferdp.models.chain import MarkovChain
 
 _INSIDE: Final = 1e-12
 """The share of epsilon kept back for rounding."""
+_LOUDEST: Final = 700.0
+"""The largest promise that flips are designed for. A smaller promise keeps a larger one; and of a share of flips below
+e^-700 a double holds nothing, so that no search for it would end."""
 _SMALLEST: Final = 1e-13
 """As a share of epsilon: a record's own output that may say less than this says nothing."""
 _TRIALS: Final = 17
@@ -43,7 +46,7 @@ def best_flips(
     cost: tuple[float, float],
 ) -> tuple[float, float]:
     """The cheapest (ρ0, ρ1), both at most ½, with a loss of at most epsilon for every chain."""
-    target = epsilon * (1 - _INSIDE)
+    target = min(epsilon, _LOUDEST) * (1 - _INSIDE)
 
     def losses(flips: Flips) -> FlipLoss:
         return class_loss(chains, flips, length, adversary)
@@ -149,7 +152,7 @@ def _largest_ratio(loss: Callable[[float], float], target: float) -> float:
 
 def least_rho(chain: MarkovChain, epsilon: float, length: int | None, adversary: Adversary) -> float:
     """The least ρ = ρ0 = ρ1."""
-    target = epsilon * (1 - _INSIDE)
+    target = min(epsilon, _LOUDEST) * (1 - _INSIDE)
     h = largest(lambda h: class_loss([chain], Flips(h, -h), length, adversary).worst, target)
     return 1 / (1 + math.exp(h))
 

@@ -100,7 +100,12 @@ class PostgresStore(Store):
             "keepalives_count": 3,
             "tcp_user_timeout": max(1000, round(1000 * self.wait)),
         }
-        stated = conninfo_to_dict(self._url)
+        try:
+            stated = conninfo_to_dict(self._url)
+        except UnicodeError:
+            raise LedgerError(
+                f"ledger {self.place!r} cannot be read as a URL; write odd characters in it as %40", value=self.place
+            ) from None
         return {name: value for name, value in settings.items() if name not in stated}
 
     @property

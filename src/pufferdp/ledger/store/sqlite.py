@@ -300,10 +300,10 @@ class SqliteStore(Store):
         """
         before, self._last = self._last, time.monotonic()
         busy = self._crowded or self._last - before < _BUSY
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, MemoryError):
             connection.execute("PRAGMA busy_timeout = 0")
             connection.execute(f"PRAGMA wal_checkpoint({'PASSIVE' if busy else 'TRUNCATE'})").fetchall()
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, MemoryError):
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
 
     def _moved_reason(self) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
-from pufferdp.basics.errors import DataError, ModelError, ParameterError
+from pufferdp.basics.errors import DataError, DeliveryError, ModelError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind
@@ -253,13 +253,21 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
     def draw(self, problem: Each, solution: Noises, exact: dict[str, Exact], charged: Charged) -> Fleet:
         """Everybody's answer with a certificate of its own."""
         self.announce("drawing noise")
-        releases = {
-            person: self.publication_of(person).draw(
-                person_problem, solution[person], exact[person], charged.each.get(person, Charged())
-            )
-            for person, person_problem in problem.items()
-        }
-        return Fleet(releases=releases, absent=tuple(person for person in self.models if person not in exact))
+        releases: dict[str, Release] = {}
+        lost: list[str] = []
+        for person, person_problem in problem.items():
+            own = charged.each.get(person, Charged())
+            try:
+                with own.told():
+                    releases[person] = self.publication_of(person).draw(
+                        person_problem, solution[person], exact[person], own
+                    )
+            except DeliveryError as error:  # the others are charged too, and get their answers
+                lost.append(str(error))
+        fleet = Fleet(releases=releases, absent=tuple(person for person in self.models if person not in exact))
+        if lost:
+            raise DeliveryError("; ".join(lost), result=fleet)
+        return fleet
 
 
 def _coding(models: Mapping[str, SeriesModel]) -> Coding:

@@ -196,19 +196,22 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
             raise NotApplicableError(f"{error}; leave mechanism= out", value=error.value) from None
         if noise.calibration.nearly_exact(self.epsilon):
             refuse_impossible(self.model, exact)
+        if self.query.kind is QueryKind.FUNCTION and self.account.has_ledger:
+            _function(problem.problem, exact)  # what fails on these data fails before it is charged
         return noise
 
     def draw(self, problem: AnswerProblem, solution: AnswerNoise, exact: Exact, charged: Charged) -> Release:
         """The noisy answer with its certificate."""
         self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
-        more = exactness(solution.calibration, self.epsilon)
-        more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
-        self.announce("denoising")
-        made = self.made(self.model, exact.facts, charged, answer, more)
-        certificate = self.kind.certify(problem, solution, made)
-        denoised = None if certificate.denoised is None else Denoised(**certificate.denoised.model_dump())
-        return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
+        with charged.certifying(answer, lambda: f"the noisy answer is {answer}"):
+            more = exactness(solution.calibration, self.epsilon)
+            more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
+            self.announce("denoising")
+            made = self.made(self.model, exact.facts, charged, answer, more)
+            certificate = self.kind.certify(problem, solution, made)
+            denoised = None if certificate.denoised is None else Denoised(**certificate.denoised.model_dump())
+            return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
 
 
 def check_mechanism(name: str | None) -> None:
@@ -260,8 +263,13 @@ def _function(problem: Problem, read: Exact) -> list[float]:
     query = problem.query
     assert query.function is not None
     chains = read.states()
-    result = query.function(chains)
-    values = [float(v) for v in np.atleast_1d(np.asarray(result, dtype=float)).ravel()]
+    try:
+        result = query.function(chains)
+        values = [float(v) for v in np.atleast_1d(np.asarray(result, dtype=float)).ravel()]
+    except Exception as error:  # its words may repeat data
+        raise QueryError(
+            f"the function failed on the data: {type(error).__name__}; try it on made-up data first"
+        ) from None
     if len(values) != query.coordinates or not all(math.isfinite(v) for v in values):
         raise QueryError(f"the function must return {query.coordinates} finite number(s); it returned {len(values)}")
     return values

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.checks import MOST_RECORDS, any_number, flag
-from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
+from pufferdp.basics.errors import DataError, DeliveryError, ParameterError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
@@ -36,7 +36,7 @@ from pufferdp.publish.fits.checks import Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
@@ -434,8 +434,17 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
     def draw(self, problem: FitProblem, solution: float, exact: Counted, charged: Charged) -> Fit:
         """The model, from noisy counts where it is private."""
-        private, confidence, labels = problem.dp_epsilon is not None, problem.confidence, exact.coding.labels
+        private = problem.dp_epsilon is not None
         moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
+        with charged.certifying(
+            moves, lambda: f"the noisy counts of moves, in the order of states, are {moves.tolist()}"
+        ):
+            return self._fit_of(problem, solution, exact, charged, moves)
+
+    def _fit_of(
+        self, problem: FitProblem, solution: float, exact: Counted, charged: Charged, moves: npt.NDArray[Any]
+    ) -> Fit:
+        private, confidence, labels = problem.dp_epsilon is not None, problem.confidence, exact.coding.labels
         counted = dict(zip(labels, exact.counts.histogram, strict=True))
         if private and confidence is not None:
             indices = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
@@ -516,10 +525,10 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         )
         try:
             self.account.ask(adopt)
-        except PufferdpError as error:
+        except Exception as error:
             raise DeliveryError(
-                f"{charged.words}, but the ledger did not take its model: {error}", result=fit
-            ) from error
+                f"{charged.words}, but the ledger did not take its model: {reason_of(error)}", result=fit
+            ) from None
         return fit
 
 

@@ -27,6 +27,7 @@ from pufferdp.basics.errors import (
 from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.unforeseen import system_reason, unforeseen
 from pufferdp.data.csv_stream import Passed, change_file, change_lines, check_lines, count_lines, is_plain
 from pufferdp.data.layout import Coding, Counts, Place
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -229,6 +230,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
     """Flips that are this chain, instead of the least noise on each record."""
 
     kind = KIND
+    draws_numbers = False
 
     @property
     def coding(self) -> Coding:
@@ -381,9 +383,10 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         else:
             coding, labels, rows = self.coding, self.model.labels, file
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
-        facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
-        made = self.made(self.model, facts, charged)
-        flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
+        with charged.certifying(states, lambda: _where(self.out)):
+            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
+            made = self.made(self.model, facts, charged)
+            flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
 
 
@@ -417,9 +420,16 @@ class FlipLines(FlipPublication[int]):
             return change_file(source, path, layout, self.coding, self.model.labels, self.flipper(solution))
 
         passed = self.out.write(write, charged)
-        facts = self.reading.facts(((passed.records, 1),), passed.missing)
-        made = self.made(self.model, facts, charged)
-        return self.out.delivered(Flip(design=solution, certificate=self.kind.certify(problem, solution, made)))
+        with charged.certifying(None, lambda: _where(self.out)):
+            facts = self.reading.facts(((passed.records, 1),), passed.missing)
+            made = self.made(self.model, facts, charged)
+            flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
+        return self.out.delivered(flip)
+
+
+def _where(out: SeriesFile | None) -> str:
+    """Where a flipped series is that has no certificate."""
+    return "the flipped series is the error's value" if out is None else f"the flipped series is in {out.path!r}"
 
 
 def _text_size(records: int, model: SeriesModel) -> int:
@@ -484,13 +494,16 @@ class FlipStream(FlipPublication[None]):
                 raise
             broken = error
         if broken is not None and not passed.records:
-            raise DeliveryError(f"{account[-1].words}; the stream ended before a record: {_why(broken)}") from broken
-        flip = self._certified(made_for[-1], solution, passed, account[-1])
+            raise DeliveryError(f"{account[-1].words}; the stream ended before a record: {_why(broken)}") from _shown(
+                broken
+            )
+        with account[-1].certifying(None, lambda: f"{passed.records:,} flipped records went out"):
+            flip = self._certified(made_for[-1], solution, passed, account[-1])
         if broken is None:
             return flip
         raise DeliveryError(
             f"{account[-1].words}; the stream ended after {passed.records:,} records: {_why(broken)}", result=flip
-        ) from broken
+        ) from _shown(broken)
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
         facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.holes)
@@ -502,8 +515,13 @@ def _why(error: Exception | Interrupted) -> str:
     if isinstance(error, Interrupted):
         return "it was stopped"
     if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return str(error) if isinstance(error, PufferdpError) else type(error).__name__
+        return system_reason(error)
+    return str(error) if isinstance(error, PufferdpError) else unforeseen(error)
+
+
+def _shown(error: Exception | Interrupted) -> Exception | Interrupted | None:
+    """What may stand in the chain of errors that Python prints: words that are not ours may repeat data."""
+    return error if isinstance(error, (PufferdpError, Interrupted)) else None
 
 
 def _fitting(problem: FlipProblem, design: FlipDesign, left: float) -> float | None:

@@ -215,10 +215,13 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         self.announce("drawing noise")
         flow_problem = problem.problem
         released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
-        made = self.made(self.model, exact.facts, charged, released.tolist())
-        certificate = self.kind.certify(problem, solution, made)
-        estimates = estimate_chain(released, solution.law, solution.kappa)
-        return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=flow_problem.trial.guess)
+        flow = released.tolist()
+        with charged.certifying(flow, lambda: f"the noisy flow is {flow}"):
+            made = self.made(self.model, exact.facts, charged, flow)
+            certificate = self.kind.certify(problem, solution, made)
+            estimates = estimate_chain(released, solution.law, solution.kappa)
+            guess = flow_problem.trial.guess
+            return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=guess)
 
 
 def _noisy(

@@ -208,5 +208,6 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         """Run the measurement, once."""
         self.announce("measuring")
         answer = run(self.measurement, exact.values(self.values), "the data")
-        made = self.made(self.model, exact.facts, charged, answer, [AUTHOR])
-        return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))
+        with charged.certifying(answer, lambda: f"the measurement gave {answer}"):
+            made = self.made(self.model, exact.facts, charged, answer, [AUTHOR])
+            return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))

@@ -37,7 +37,7 @@ from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.certificate import read_certificate
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
 from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
@@ -260,6 +260,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
     published: object
 
     kind = KIND
+    draws_numbers = False
 
     @cached_property
     def hiding(self) -> RedactionProblem:
@@ -388,25 +389,30 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             assert self.file is not None
             try:
                 self.file.write(lambda path: rewrite_file(data, column, spans, mark, path, columns), charged)
-            except DeliveryError as error:
+            except Exception as error:
+                if not charged.words:
+                    raise
+                why = error if isinstance(error, DeliveryError) else f"{charged.words}; {reason_of(error)}"
                 rows_by_hand = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
-                lost = f"{error}; put the mark into these rows yourself, and no others: {rows_by_hand or 'none'}"
+                lost = f"{why}; put the mark into these rows yourself, and no others: {rows_by_hand or 'none'}"
         else:
             frame = rewrite_frame(self.data, self.reading.column, spans, self.mark, exact.columns)
-        facts = self.reading.facts((), 0)
-        named = (facts["column"], facts["order"], facts["by"])
-        facts["kept"] = [name for name in exact.columns if name not in named]
-        facts["beliefs"] = beliefs(facts, problem.hiding.chain)
-        made = self.made(self.model, facts, charged)
-        redaction = Redaction(
-            designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
-            rows=exact.rows.count,
-            missing=exact.rows.missing,
-            mark=self.mark,
-            row_at=row_at,
-            certificate=self.kind.certify(problem, solution, made),
-            data=frame,
-        )
+        where = "the error's value" if self.file is None else f"in {self.file.path!r}"
+        with charged.certifying(frame, lambda: lost or f"the redacted series is {where}"):
+            facts = self.reading.facts((), 0)
+            named = (facts["column"], facts["order"], facts["by"])
+            facts["kept"] = [name for name in exact.columns if name not in named]
+            facts["beliefs"] = beliefs(facts, problem.hiding.chain)
+            made = self.made(self.model, facts, charged)
+            redaction = Redaction(
+                designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
+                rows=exact.rows.count,
+                missing=exact.rows.missing,
+                mark=self.mark,
+                row_at=row_at,
+                certificate=self.kind.certify(problem, solution, made),
+                data=frame,
+            )
         if lost:
             raise DeliveryError(lost, result=redaction)
         return redaction if self.file is None else self.file.delivered(redaction)

@@ -168,9 +168,10 @@ def shares_of(weights: Sequence[float] | str, questions: int) -> tuple[float, ..
             f"one for each",
             value=weights,
         )
-    if not all(math.isfinite(weight) and weight > 0 for weight in numbers):
+    if not all(1 / checks.LARGEST <= weight <= checks.LARGEST for weight in numbers):
         raise ParameterError(
-            f"split is {quoted_value(list(weights))}; it must be numbers above 0, one for each query", value=weights
+            f"split is {quoted_value(list(weights))}; it must be numbers above 0, one for each query, such as 2 and 1",
+            value=weights,
         )
     whole = math.fsum(numbers)
     return tuple(weight / whole for weight in numbers)

@@ -231,17 +231,18 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
         ]
         columns = (*self.grouping.keys(self.reading.by), RECORDS, *problem.columns())
         table = ReleasedTable(columns, _rows(groups, answers))
-        inline = len(table.rows) * len(columns) <= MOST_CELLS
-        released = {
-            "columns": list(columns),
-            "rows": [list(row) for row in table.rows] if inline else None,
-            "sha256": table.sha256,
-            "count": len(table.rows),
-        }
-        self.announce("certifying")
-        made = self.made(self.model, exact.facts, charged, released)
-        certificate = self.kind.certify(problem, solution, made)
-        return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
+        with charged.certifying(table, lambda: f"the noisy table is {[list(columns), *map(list, table.rows)]}"):
+            inline = len(table.rows) * len(columns) <= MOST_CELLS
+            released = {
+                "columns": list(columns),
+                "rows": [list(row) for row in table.rows] if inline else None,
+                "sha256": table.sha256,
+                "count": len(table.rows),
+            }
+            self.announce("certifying")
+            made = self.made(self.model, exact.facts, charged, released)
+            certificate = self.kind.certify(problem, solution, made)
+            return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
 
 
 def _rows(groups: Groups, answers: Sequence[Sequence[Sequence[Cell]]]) -> tuple[tuple[Cell, ...], ...]:
