@@ -27,7 +27,7 @@ WIDTH: Final = 1e-7
 _SLOW: Final = 8192
 """Chains that remember so many records are followed in leaps."""
 _MOST_MOVES: Final = 3000.0
-"""As long as no state is left more often than that meanwhile: a state that is left soon cannot be leapt over."""
+"""Where a state is left more often meanwhile, spans of records that are known to be in it hardly say anything."""
 _MOST_STATES: Final = 8
 """Of more there are too many pairs and questions."""
 _LEAST: Final = 1e-200
@@ -39,6 +39,8 @@ _PARTS: Final = 8
 """Spans that a span is cut into."""
 _MOST_SPANS: Final = 30_000
 """Spans of places and of known records beyond which a bracket is given out as it is."""
+_FEW_SPANS: Final = 3_000
+"""The same where another way is likely to be better."""
 _AHEAD: Final = 0.45
 """The share of what is left that a side is allowed to take."""
 _TRIED: Final = 7
@@ -82,6 +84,8 @@ class SlowSeries:
         """Whether the chain is the same backwards, so that one side stands for both."""
         depth = forgets(kernel)
         self.depth = depth if length is None else min(length - 1, depth)
+        moves = self.depth * (1 - float(np.diag(kernel).min()))
+        self.most_spans = _FEW_SPANS if known and moves > _MOST_MOVES else _MOST_SPANS
         self._slopes = self._small_losses()
         x, y = np.nonzero(~np.eye(len(kernel), dtype=bool))
         self.pairs = [(int(x[i]), int(y[i])) for i in np.argsort(-self._slopes, kind="stable")]
@@ -154,7 +158,7 @@ class _Search:
         ends = [SpansAfter(kernel, x, y, loss, most, top, endless, series.known) for kernel in kernels]
         self.sides = ends[0], ends[-1]
         self._each = ends
-        self.top, self.known = top, series.known
+        self.top, self.known, self.most_spans = top, series.known, series.most_spans
         self.room = _ROUNDING * (top + len(series.kernels[1]))
         powers = Leaps(series.kernels[1], loss).plain(np.array([1, top]))
         self.grid = first_logs(powers, x, y, most)
@@ -249,7 +253,7 @@ class _Search:
             settled = max(settled, float(np.max(total, initial=-np.inf, where=~over)))
             pair, low, high, total = pair[over], low[over], high[over], total[over]
             looked = len(pair) + sum(len(side.seen) for side in self._each)
-            if not len(pair) or turn == _ROUNDS - 1 or looked > _MOST_SPANS:
+            if not len(pair) or turn == _ROUNDS - 1 or looked > self.most_spans:
                 break
             sides = [(part[0][over], part[1][over]) for part in (before, after)]
             unsure = sum(most - least for least, most in sides)
@@ -285,8 +289,9 @@ def slow_series(chain: Chain, length: int | None, known: bool) -> SlowSeries | N
         return None
     kernel = chain.kernels[0]
     depth = forgets(kernel) if length is None else min(length - 1, forgets(kernel))
-    if depth < _SLOW or depth * (1 - float(np.diag(kernel).min())) > _MOST_MOVES:
-        return None
+    moves = depth * (1 - float(np.diag(kernel).min()))
+    if depth < _SLOW or (moves > _MOST_MOVES and chain.size > 3 and not known):
+        return None  # leaps of more than three states are short there
     path = path_length(kernel)
     rare = path == 0 or math.log(float(kernel[kernel > 0].min())) * path < math.log(_LEAST)
     return None if rare else SlowSeries(chain, length, known)

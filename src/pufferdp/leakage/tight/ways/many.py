@@ -47,6 +47,8 @@ _QUICK: Final = 64
 """Chains of few states that forget within so many records are looked at without their ends first."""
 _FEW_RECORDS: Final = 1_500
 """Series of slow chains with no more records for each state are worked out record by record."""
+_STAYS: Final = 0.99
+"""Series of more than a few states are worked out record by record, where that can be done, if one is left sooner."""
 _FEW_STATES: Final = 3
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
@@ -129,6 +131,8 @@ class ManyStateCurve:
     def _slow_series(self) -> SlowSeries | None:
         chain, length, known = self.place.chain, self.place.length, self.place.known
         if length is not None and length <= _FEW_RECORDS * chain.size:
+            return None
+        if self.whole is not None and chain.size > _FEW_STATES and chain.kernels[0].diagonal().min() < _STAYS:
             return None
         return slow_series(chain, length, known)
 
@@ -225,8 +229,16 @@ class ManyStateCurve:
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
             upper = min(upper, self.place.by_odds(loss), cut.upper + rest + self._beyond_cut)
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
-        if self.slow is not None and self.slow.serves(loss):
-            return self._of_slow(loss, self.slow)
+        if self.slow is None or not self.slow.serves(loss):
+            return self._otherwise(loss)
+        found = self._of_slow(loss, self.slow)
+        if found.upper <= found.lower * (1 + _CLOSED):
+            return found
+        other = self._otherwise(loss)  # states that are left soon: spans of known records say little there
+        return replace(max(found, other, key=lambda one: one.lower), upper=min(found.upper, other.upper))
+
+    def _otherwise(self, loss: float) -> TightLeakage:
+        """Chains that forget soon, and those of which leaps say little."""
         if self.at_once and (exact := self._recorded(loss)) is not None:
             return exact
         if self.free_at_once and (exact := self._of_any_start(loss)) is not None:
