@@ -93,3 +93,20 @@ def test_uneven_stays_are_closed_for_somebody_who_knows_records() -> None:
     kernel = np.diag(stays) + (1 - stays)[:, None] * rows
     worst = TightCurve(kernel / kernel.sum(axis=1, keepdims=True), length=30_000).leakage(loss)
     assert worst.lower <= worst.upper <= worst.lower * (1 + 1e-6)
+
+
+UNEVEN = [
+    [0.9, 0.0328, 0.0529, 0.0143],
+    [3.7e-6, 0.99999, 4.5e-6, 1.8e-6],
+    [0.0042, 0.0030, 0.99, 0.0028],
+    [0.00023, 0.00035, 0.00042, 0.999],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [10_000, 10**6])
+def test_an_inverse_spends_what_it_may_where_stays_are_uneven(length) -> None:
+    """Leaps leave a series of 10,000 records open here; record by record it is closed."""
+    curve = TightCurve(UNEVEN, length=length)
+    worst = curve.leakage(curve.inverse(1.0))
+    assert worst.upper <= 1 <= worst.lower * (1 + 2e-6)
