@@ -126,6 +126,18 @@ def test_no_leap_passes_over_an_entry_that_changes_its_sign_twice():
         assert check_returns(seed)
 
 
+def test_chains_that_turn_are_not_leapt_round():
+    """Half of the records move on to the next of four values: what keeps its sign for a quarter of a turn does not for
+    ten of them."""
+    for seed in range(12):
+        generator = np.random.default_rng([seed, 94])
+        rows = generator.dirichlet(np.full(4, 0.5), size=4)
+        kernel = 0.5 * np.roll(np.eye(4), 1, axis=1) + 0.3 * np.eye(4) + 0.2 * rows
+        loss, logs, last = float(10 ** generator.uniform(-4, 0)), generator.uniform(-1, 1, size=40), 60
+        steps, sizes = signed.followed(kernel, loss, 0, 2, logs, last)
+        check(kernel, loss, 0, 2, logs, np.array([last]), steps, sizes, seed)
+
+
 @pytest.mark.slow
 def test_leaps_are_single_steps_for_many_chains():
     seen = [check_random(seed) for seed in range(examples(400))]
