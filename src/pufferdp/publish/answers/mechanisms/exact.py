@@ -34,6 +34,8 @@ from pufferdp.publish.answers.queries import QueryKind
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
 _SMALL_LOSS: Final = 0.01
+_DIGITS: Final = 1e-10
+"""A share of a loss that is more than rounding, and less than anybody can see."""
 _SOME: Final = 1e-9
 """More than rounding makes of nothing."""
 _MOST_STATES: Final = 8
@@ -190,7 +192,9 @@ class ExactLeakage:
         likely = self._likely(allowed, most)
         if likely is not None:
             self._refuse_open(likely, allowed)
-            for loss in (likely, likely * (1 - NEAR / 3)):  # the second where rounding alone lies between both ends
+            # A little less, so that the last digit of another machine does not decide. Much less where rounding alone
+            # lies between both ends.
+            for loss in (likely * (1 - _DIGITS), likely * (1 - NEAR / 3)):
                 if self._bracket(loss)[1] <= allowed:
                     return loss
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
