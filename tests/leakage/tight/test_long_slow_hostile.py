@@ -88,7 +88,7 @@ def random_kernel(generator: np.random.Generator, k: int, shape: str) -> np.ndar
 def test_random_chains_of_each_shape(shape: str) -> None:
     """Where a chain forgets soon enough, about as many records as it remembers: one less, as many, one or two more."""
     compared = 0
-    for seed in range(examples(12)):
+    for seed in range(examples(8)):
         generator = np.random.default_rng([seed, SHAPES.index(shape), 51])
         kernel = random_kernel(generator, int(generator.integers(3, 5)), shape)
         chain = inputs.chain(kernel, "stationary")

@@ -36,6 +36,8 @@ _FEW: Final = 64
 SLACK: Final = 1e-12
 _LARGEST_LOG: Final = 1000.0
 """Losses and log odds up to which quotients are numbers."""
+_SMALL: Final = 0.5
+"""Below it the closed form loses no digits."""
 _PAIRED: Final = 1_000_000
 """Records times entries of a table of pairs up to which every pair of values has a bound of its own."""
 
@@ -54,13 +56,13 @@ def contraction(log_odds: npt.ArrayLike, variation: npt.ArrayLike) -> Floats:
         # Both forms are one: each is used where it loses no digits.
         large = least + 2 * (np.log1p(np.exp(-(a + b) / 2)) - np.log1p(np.exp(-apart / 2)))
         small = 4 * np.arctanh(np.minimum(product, 0.9))
-    return np.asarray(np.where(product < 0.5, small, np.where(np.isinf(least), np.inf, np.minimum(large, least))))
+    return np.asarray(np.where(product < _SMALL, small, np.where(np.isinf(least), np.inf, np.minimum(large, least))))
 
 
 def contracted(odds: float, variation: float) -> float:
     """C(Δ, D) of two numbers: thirty times as fast as of arrays with one entry."""
     product = math.tanh(odds / 4) * math.tanh(variation / 4)
-    if product < 0.5:
+    if product < _SMALL:
         return 4 * math.atanh(product)
     if math.isinf(odds) or math.isinf(variation):
         return min(odds, variation)
@@ -229,9 +231,14 @@ class PairOdds:
         """
         k = len(odds)
         room, possible = loss * (1 - np.eye(k)), np.maximum(odds, 0.0)
+        halves = np.tanh(possible / 4)
 
         def step(table: Floats) -> Floats:
-            moved = contraction(possible, table + room).max(axis=(2, 3))
+            product = (halves * np.tanh((table + room) / 4)).max(axis=(2, 3))
+            if product.max() < _SMALL:  # the same number, at a third of the cost
+                moved = 4 * np.arctanh(product)
+            else:
+                moved = contraction(possible, table + room).max(axis=(2, 3))
             np.fill_diagonal(moved, 0.0)
             return np.asarray(moved) * (1 + SLACK)
 
