@@ -17,11 +17,12 @@ from tests.strategies import examples
 WHO = ("bdp", "pufferfish")
 
 
-def test_it_is_what_it_is_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_it_is_what_it_is_record_by_record(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ugly chains too: zeros, slow ones, and those that go back and forth."""
     monkeypatch.setattr(module, "_SLOW", 1)
     compared = 0
-    for seed in range(examples(80)):
+    for seed in range(part, examples(80), 4):
         generator = np.random.default_rng([seed, 21])
         k, n = int(generator.integers(3, 5)), int(generator.integers(3, 25))
         chain = inputs.chain(cases.transition(generator, k), "stationary")
@@ -35,7 +36,7 @@ def test_it_is_what_it_is_record_by_record(monkeypatch: pytest.MonkeyPatch) -> N
             assert found.lower <= exact.upper.max() * (1 + 1e-9), (seed, who)
             assert exact.lower.max() <= found.upper * (1 + 1e-12), (seed, who)
             assert found.upper <= found.lower * (1 + 1e-6), (seed, who)
-    assert compared >= 10
+    assert compared >= 2
 
 
 @pytest.mark.slow

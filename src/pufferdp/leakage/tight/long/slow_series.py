@@ -18,7 +18,7 @@ from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.ends import SpansAfter
 from pufferdp.leakage.tight.long.leaps import Leaps
-from pufferdp.leakage.tight.long.spans import ENDLESS, NEWTON, first_logs, forgets, path_length
+from pufferdp.leakage.tight.long.spans import ENDLESS, NEWTON, climb, first_logs, forgets, path_length
 from pufferdp.leakage.tight.odds import closed_side
 from pufferdp.leakage.tight.outlook import MOST_LOSS
 
@@ -43,10 +43,6 @@ _FEW_SPANS: Final = 3_000
 """The same where another way is likely to be better."""
 _AHEAD: Final = 0.45
 """The share of what is left that a side is allowed to take."""
-_TRIED: Final = 7
-"""Places that are tried at a time."""
-_SETTLED: Final = 1e-9
-"""A smaller share more is not worth another look."""
 _WORTH: Final = 1e-8
 """A smaller share more is not worth another climb."""
 _NEAR_BEST: Final = 0.97
@@ -199,23 +195,22 @@ class _Search:
         return best
 
     def _climb_places(self, pairs: Ints, near: dict[int, tuple[int, int, int]], best: Floats, where: Ints) -> None:
-        """Places between two, nearer and nearer to the best, as long as it becomes better."""
+        """Places between two, nearer and nearer to the best."""
         assert self.length is not None
         last, rows = self.length - 1, np.arange(len(pairs))
-        low, high = np.zeros(len(pairs), dtype=np.int64), np.full(len(pairs), last)
+        low, high = np.ones(len(pairs), dtype=np.int64), np.full(len(pairs), last)
         for i, pair in enumerate(pairs.tolist()):
             if pair in near:
-                low[i], high[i] = int(0.9 * near[pair][0]), min(last, math.ceil(1.1 * near[pair][0]))
-        while (high - low > 2).any():
-            tried = np.rint(low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _TRIED)).astype(np.int64)
-            found = self._reach(np.repeat(pairs, _TRIED), tried.ravel()).reshape(tried.shape)
+                low[i], high[i] = max(1, int(0.9 * near[pair][0])), min(last, math.ceil(1.1 * near[pair][0]) + 1)
+
+        def values(tried: Ints) -> Floats:
+            found = self._reach(np.repeat(pairs, tried.shape[1]), tried.ravel()).reshape(tried.shape)
             at = found.argmax(axis=1)
             better = found[rows, at] > best
-            gained = float(np.max(found[rows, at] - best))
             where[better], best[better] = tried[rows, at][better], found[rows, at][better]
-            low, high = tried[rows, np.maximum(at - 1, 0)], tried[rows, np.minimum(at + 1, _TRIED - 1)]
-            if gained <= _SETTLED * float(best.max()):
-                break
+            return found
+
+        climb(low, high, last, values)
 
     def _reach(self, pair: Ints, records: Ints, steps: int = NEWTON) -> Floats:
         """What targets with so many records before them leak at least."""

@@ -292,7 +292,8 @@ def climb(low: Ints, high: Ints, top: int, values: Callable[[Ints], Floats]) -> 
         close = (after - before <= np.maximum(2, _CLOSE * after)) | (inside & (gain <= SETTLED * two))
         below, above = (best == 0) & (tried[:, 0] > 1), (best == _TRIED - 1) & (tried[:, -1] < top)
         close |= ((best == 0) | (best == _TRIED - 1)) & (after - before <= _EDGE * after)
-        done |= close & ~below & ~above
+        level = found[rows, best] - np.minimum(one, three) <= SETTLED * two
+        done |= (close & ~below & ~above) | level
         if done.all():
             return
         peak = here + step * np.where(inside, lean, 0.0)
