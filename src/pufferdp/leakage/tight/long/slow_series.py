@@ -41,6 +41,8 @@ _MOST_SPANS: Final = 30_000
 """Spans of places and of known records beyond which a bracket is given out as it is."""
 _FEW_SPANS: Final = 3_000
 """The same where another way is likely to be better."""
+_FEW_CELLS: Final = 64
+"""Of more spans of places lower ends are not looked for: the best place is known by then."""
 _AHEAD: Final = 0.45
 """The share of what is left that a side is allowed to take."""
 _WORTH: Final = 1e-8
@@ -263,7 +265,8 @@ class _Search:
                 kept = pair[~cut], low[~cut], high[~cut]
                 cells = _cut(pair[cut], low[cut], high[cut])
                 pair, low, high = (np.concatenate(parts) for parts in zip(kept, cells, strict=True))
-                self._reach(cells[0], cells[1], 1)
+                if len(cells[0]) <= _FEW_CELLS:
+                    self._reach(cells[0], cells[1], 1)
         return max(settled, float(np.max(total, initial=-np.inf)), self.best) + 2 * self.room
 
 
