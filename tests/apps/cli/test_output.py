@@ -231,7 +231,8 @@ def test_without_a_seed_releases_differ(run: Run, folder: Path) -> None:
     usual = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--query", "histogram"]
     one, two = (run(*usual, "--epsilon", "0.0001", "--json") for _ in range(2))
     assert one.code == two.code == 0
-    assert one.json["certificate"]["warnings"] == []
+    # One time in a thousand noise alone makes an answer that the model hardly explains, and a warning of that.
+    assert not any("seed" in warning for warning in one.json["certificate"]["warnings"])
     assert one.json["answer"] != two.json["answer"]
 
 
