@@ -175,18 +175,17 @@ class Charged:
     @contextmanager
     def told(self) -> Iterator[None]:
         """Say of whatever goes wrong inside that the charge was made and stays."""
-        try:
+        with self._telling(lambda reason: f"nothing was released: {reason}"):
             yield
-        except DeliveryError:
-            raise
-        except Exception as error:
-            if not self.words:
-                raise
-            raise DeliveryError(f"{self.words}, and then nothing was released: {reason_of(error)}") from None
 
     @contextmanager
     def certifying(self, released: object, words: Callable[[], str]) -> Iterator[None]:
         """Say of whatever goes wrong inside what was drawn by then: it was charged, and belongs to its owner."""
+        with self._telling(lambda reason: f"no certificate could be made: {reason}; {words()}", released):
+            yield
+
+    @contextmanager
+    def _telling(self, words: Callable[[str], str], released: object = None) -> Iterator[None]:
         try:
             yield
         except DeliveryError:
@@ -194,9 +193,7 @@ class Charged:
         except Exception as error:
             if not self.words:
                 raise
-            raise DeliveryError(
-                f"{self.words}, and then no certificate could be made: {reason_of(error)}; {words()}", value=released
-            ) from None
+            raise DeliveryError(f"{self.words}, and then {words(reason_of(error))}", value=released) from None
 
 
 def reason_of(error: Exception) -> str:

@@ -82,8 +82,7 @@ class SlowSeries:
         """Whether the chain is the same backwards, so that one side stands for both."""
         depth = forgets(kernel)
         self.depth = depth if length is None else min(length - 1, depth)
-        moves = self.depth * (1 - float(np.diag(kernel).min()))
-        self.most_spans = _FEW_SPANS if known and moves > _MOST_MOVES else _MOST_SPANS
+        self.most_spans = _FEW_SPANS if known and _left_soon(kernel, self.depth) else _MOST_SPANS
         self._slopes = self._small_losses()
         x, y = np.nonzero(~np.eye(len(kernel), dtype=bool))
         self.pairs = [(int(x[i]), int(y[i])) for i in np.argsort(-self._slopes, kind="stable")]
@@ -279,6 +278,11 @@ def _cut(pair: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
     return np.repeat(pair, _PARTS).reshape(some.shape)[some], first[some], last[some]
 
 
+def _left_soon(kernel: Floats, depth: int) -> bool:
+    """Whether some state is left very often within so many records."""
+    return depth * (1 - float(np.diag(kernel).min())) > _MOST_MOVES
+
+
 def slow_series(chain: Chain, length: int | None, known: bool) -> SlowSeries | None:
     """None for what cannot be worked out this way, or is better worked out another way."""
     if not chain.stationary or chain.period > 1 or not 3 <= chain.size <= _MOST_STATES:
@@ -287,8 +291,7 @@ def slow_series(chain: Chain, length: int | None, known: bool) -> SlowSeries | N
         return None
     kernel = chain.kernels[0]
     depth = forgets(kernel) if length is None else min(length - 1, forgets(kernel))
-    moves = depth * (1 - float(np.diag(kernel).min()))
-    if depth < _SLOW or (moves > _MOST_MOVES and chain.size > 3 and not known):
+    if depth < _SLOW or (_left_soon(kernel, depth) and chain.size > 3 and not known):
         return None  # leaps of more than three states are short there
     path = path_length(kernel)
     rare = path == 0 or math.log(float(kernel[kernel > 0].min())) * path < math.log(_LEAST)
