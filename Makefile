@@ -9,7 +9,7 @@ CODE := src tests benchmarks
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all soak fuzz lint types docs bench package audit lock clean
+.PHONY: help demo test test-all soak fuzz lint types docs bench lowest package audit lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -33,10 +33,11 @@ soak: $(STAMP) ## race fifty processes against one budget and kill half, 200 rou
 fuzz: $(STAMP) ## hand every parser 2,000 broken files and texts (CASES=N for others, SEED=N for others still)
 	$(BIN)/python -m tests.fuzz $(or $(CASES),2000) $(or $(SEED),1)
 
-lint: $(STAMP) ## check style, formatting and who imports whom
+lint: $(STAMP) ## check style, formatting, imports between layers, and that no size in .ci/ratchet.json rises
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/ratchet
 
 types: $(STAMP) ## check types, strictly, in src
 	$(BIN)/mypy --strict src
@@ -46,6 +47,9 @@ docs: $(STAMP) ## build the documentation into site/
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks
+
+lowest: ## install the lowest versions that pyproject.toml allows and run the demo; left out without an index
+	$(PYTHON) .ci/lowest
 
 package: $(STAMP) ## build wheel and sdist into dist/, install each in a clean environment and use it
 	.ci/package $(BIN)/python

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.timing import Report, seconds, sized
 from pufferdp.basics.words import number
-from pufferdp.leakage.chains.sums import chain_total
+from pufferdp.bounds.chains.sums import chain_total
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
 from pufferdp.publish.answers.estimate import answer_prior, denoise

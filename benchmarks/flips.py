@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.timing import Report, seconds, sized
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.chains.forward_backward import posterior
-from pufferdp.leakage.channels.design import best_flips, closed_rho, least_response, least_rho, zhao_rho
-from pufferdp.leakage.channels.two_states import Flips, flip_loss
+from pufferdp.bounds.chains.forward_backward import posterior
+from pufferdp.bounds.channels.design import best_flips, closed_rho, least_response, least_rho, zhao_rho
+from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.flips.publication import flip, flip_stream
 from pufferdp.publish.noise import SystemSampler, thresholds

@@ -18,10 +18,10 @@ from pufferdp.assess.audit.density import ADVERSARIES, DRAWS, simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
 from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.additive.inverse import largest_loss
-from pufferdp.leakage.additive.windows import Leakage, WindowLeakage
-from pufferdp.leakage.curve_forms import Curve
-from pufferdp.leakage.curves import curve
+from pufferdp.bounds.additive.inverse import largest_loss
+from pufferdp.bounds.additive.windows import Leakage, WindowLeakage
+from pufferdp.bounds.curve_forms import Curve
+from pufferdp.bounds.curves import curve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.queries import Query
 

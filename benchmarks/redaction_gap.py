@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import RedactionProblem
-from pufferdp.leakage.redaction.methods import numerical, relaxed, window
-from pufferdp.leakage.redaction.optimal import optimal
-from pufferdp.leakage.redaction.regions import independent_bound
+from pufferdp.bounds.redaction.design import RedactionProblem
+from pufferdp.bounds.redaction.methods import independent_bound, numerical, relaxed, window
+from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.models.chain import MarkovChain
 
 CASES = (

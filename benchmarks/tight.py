@@ -13,10 +13,10 @@ import numpy as np
 
 from benchmarks.quilts import falling, uniform
 from benchmarks.timing import Report, processor_seconds, sized
-from pufferdp.leakage.curves import curve
-from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.tight.odds import OddsCurve
-from pufferdp.leakage.tight.series import leakage_of_losses
+from pufferdp.bounds.curves import curve
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.odds import OddsCurve
+from pufferdp.bounds.tight.series import leakage_of_losses
 from pufferdp.models.chain import MarkovChain
 
 ACTIVITY = np.array([[0.882, 0.118], [0.305, 0.695]])

@@ -11,6 +11,7 @@ import gc
 import importlib
 import itertools
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A shell lets its background jobs ignore these, and tests send them to themselves and to processes that inherit them.
+for interrupt, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(interrupt) is signal.SIG_IGN:
+        signal.signal(interrupt, handler)
 
 # A suite that several mechanisms inherit runs under several classes; without a database that is harmless.
 unworried = [HealthCheck.too_slow, HealthCheck.differing_executors]

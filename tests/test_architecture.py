@@ -103,7 +103,7 @@ except SystemExit as end:
 DEMO = SOURCE / "apps" / "demo"
 QUERY = ["--query", "histogram", "--epsilon", "1"]
 OTHER_MODELS = {f"pufferdp.models.{name}" for name in ("chain_classes", "joint", "memory", "network", "pedigree")}
-OTHER_MODELS |= {"pufferdp.leakage.additive.gaussian", "pufferdp.leakage.hidden.odds", "pufferdp.leakage.units.blocks"}
+OTHER_MODELS |= {"pufferdp.bounds.additive.gaussian", "pufferdp.bounds.hidden.odds", "pufferdp.bounds.units.blocks"}
 DRAWS = {"matplotlib", "pufferdp.report.draw.matplotlib", "pufferdp.report.draw.vega", "pufferdp.assess.dp"}
 
 
@@ -141,7 +141,7 @@ def test_a_plan_waits_for_nothing_it_does_not_need():
 
 def test_a_release_waits_for_nothing_it_does_not_need():
     """Neither for tables and measurements, which are other kinds of release, nor for what draws figures."""
-    data = [str(DEMO / "week.csv"), "--model", str(DEMO / "wearer.json"), "--column", "activity"]
+    data = [str(DEMO / "week.csv"), "--model", str(DEMO / "wearer.json"), "--column", "activity", "--order", "time"]
     modules = loaded(RUN.format(arguments=["release", *data, *QUERY]))
     others = {
         "pufferdp.publish.tables.publication",
@@ -164,3 +164,11 @@ def test_every_kind_of_publication_has_the_same_files():
             path for path in folder.glob("*.py") if re.search(r"^def (plan|design)_?\w*\(", path.read_text(), re.M)
         ]
         assert [path.name for path in planned] in ([], ["plan.py"])
+
+
+def test_actions_are_pinned_by_commit():
+    """A tag of an action can be moved to other code; the version stands in a comment."""
+    workflows = list((SOURCE.parents[1] / ".github" / "workflows").glob("*.yml"))
+    uses = [line.strip() for path in workflows for line in path.read_text().splitlines() if "uses:" in line]
+    assert uses
+    assert [line for line in uses if not re.fullmatch(r"- uses: [\w./-]+@[0-9a-f]{40} # v[\d.]+", line)] == []

@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     )
     from pufferdp.assess.audit.audit import AuditAttack as AuditAttack, AuditReport as AuditReport
     from pufferdp.assess.audit.mechanisms.command import CommandMechanism as CommandMechanism
-    from pufferdp.assess.audit.mechanisms.function import GuardedFunction as GuardedFunction, RunBudget as RunBudget
+    from pufferdp.assess.audit.mechanisms.function import GuardedFunction as GuardedFunction
+    from pufferdp.assess.audit.mechanisms.limits import RunBudget as RunBudget
     from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism as AuditedMechanism
     from pufferdp.assess.audit.mechanisms.outside import outside_mechanism as outside_mechanism
     from pufferdp.assess.dp import LeakageReport as LeakageReport
@@ -96,10 +97,10 @@ if TYPE_CHECKING:
         UnknownChargeError as UnknownChargeError,
     )
     from pufferdp.data.ranges import Range as Range, Ranges as Ranges
-    from pufferdp.leakage.curve_forms import Curve as Curve
-    from pufferdp.leakage.curves import best_curve as best_curve, curves as curves
-    from pufferdp.leakage.tight.approximate import PrivacyProfile as PrivacyProfile
-    from pufferdp.leakage.orbits import dobrushin as dobrushin, least_favourable as least_favourable
+    from pufferdp.bounds.curve_forms import Curve as Curve
+    from pufferdp.bounds.curves import best_curve as best_curve, curves as curves
+    from pufferdp.bounds.tight.approximate import PrivacyProfile as PrivacyProfile
+    from pufferdp.bounds.orbits import dobrushin as dobrushin, least_favourable as least_favourable
     from pufferdp.ledger.balance import DataSet as DataSet, Receipt as Receipt
     from pufferdp.ledger.charge import Charge as Charge, flip_charge as flip_charge
     from pufferdp.ledger.flow_budget import FlowBudget as FlowBudget

@@ -17,6 +17,7 @@ from pufferdp.basics import places
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.interrupts import Interrupted, held, interruptible, until_delivered
 from pufferdp.basics.places import check_place, folded, named_files
+from tests.ledger.forks import in_child
 
 
 @given(st.lists(st.text(alphabet=st.characters(), max_size=300), unique=True, max_size=8))
@@ -183,3 +184,23 @@ def test_other_threads_get_no_signals() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    "name", ["QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "IO", "SYS", "RTMIN", "TERM"]
+)
+def test_every_signal_that_ends_a_process_waits(name: str, tmp_path: Path) -> None:
+    """Only three were held: any other ended the process in the middle of a charge, without a word."""
+    number = getattr(signal, f"SIG{name}")
+
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(number, signal.SIG_DFL)
+        with held():
+            signal.raise_signal(number)
+            (tmp_path / "delivered").touch()
+
+    resource = pytest.importorskip("resource")
+    assert in_child(work) == -number
+    assert (tmp_path / "delivered").exists()

@@ -18,7 +18,7 @@ from pufferdp import (
     leakage_of,
 )
 from pufferdp.assess.dp import leakage_lines
-from pufferdp.leakage.curves import curves
+from pufferdp.bounds.curves import curves
 from tests.oracles.leakage import leakage
 from tests.strategies import chains, examples
 
@@ -136,7 +136,7 @@ def test_bad_questions_are_refused(asked, words):
 def test_what_is_printed_is_rounded_to_the_safe_side():
     allowed = leakage_of(ACTIVITY, target=1, length=288)
     assert allowed.curves["tight"] == pytest.approx(0.250325788, abs=1e-9)
-    assert "Spend a DP epsilon of 0.2503 in all" in str(allowed)
+    assert "if the DP ε is at most 0.2503 in total" in " ".join(str(allowed).split())
     spent = leakage_of(ACTIVITY, dp_epsilon=0.1, length=50)
     assert spent.curves["markov"] == pytest.approx(8.14603, abs=1e-5)
     assert "8.147" in str(spent)

@@ -23,7 +23,7 @@ from pufferdp import (
 from pufferdp.assess.dp import EVERY_APPROXIMATE
 from pufferdp.assess.privacy import dp_promise
 from pufferdp.basics.words import up_to
-from pufferdp.leakage.tight.approximate import carried_delta
+from pufferdp.bounds.tight.approximate import carried_delta
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 ACTIVITY = MarkovChain(transition=P, states=["rest", "active"])
@@ -101,7 +101,7 @@ def test_whose_delta_is_which():
     assert back.delta <= 1e-6 * (1 + 1e-12)
     assert back.delta == pytest.approx(1e-6, rel=1e-6)
     for report in (theirs, ours):
-        assert f"a DP delta of {up_to(report.dp_delta, down=True)}" in str(report).replace("\n", " ")
+        assert f"a DP δ of {up_to(report.dp_delta, down=True)}" in str(report).replace("\n", " ")
 
 
 def test_the_adversary_of_dp_gets_what_dp_promises():

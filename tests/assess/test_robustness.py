@@ -18,9 +18,10 @@ from pufferdp import (
     ModelError,
     NotApplicableError,
     ParameterError,
+    leakage_of,
     robustness,
 )
-from pufferdp.assess.robustness import closest, drift, drift_towards
+from pufferdp.assess.robustness import closest, drift_towards
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
@@ -31,7 +32,7 @@ from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secret, Secrets
-from tests.leakage.laws.test_divergence import law_of, pairs
+from tests.bounds.distributions.test_divergence import law_of, pairs
 from tests.oracles import divergence as oracle
 from tests.oracles.leakage import leakage
 from tests.publish.answers.mechanisms.suite import starts_of
@@ -75,6 +76,59 @@ def test_without_conditioning_the_promise_would_be_broken():
     assert found <= robustness(model, belief, epsilon=promised, length=2).epsilon
 
 
+# ---- what the same noise leaks under the other model ----
+
+
+@given(pair=pairs(), T=st.integers(1, 5), epsilon=epsilons, seed=SEEDS)
+def test_noise_for_the_guarantee_leaks_no_more_than_is_said_under_the_other_model(pair, T, epsilon, seed):
+    """A count with Laplace noise of that DP epsilon: by enumeration, under both models."""
+    other, model = pair
+    left = robustness(model, other, epsilon=epsilon, length=T)
+    assert left.leakage_under_other is not None
+    scale = 1 / left.dp_epsilon
+    generator = np.random.default_rng(seed)
+    for chain, bound in ((model, epsilon), (other, left.leakage_under_other)):
+        for start in starts_of(chain, generator):
+            assert leakage(chain.transition, start, T, "count:0", scale, everyone=False) <= bound + 1e-6
+    assert left.guarantee == min(left.epsilon, left.leakage_under_other)
+
+
+def test_the_noise_leaks_little_where_the_distance_says_nothing():
+    """A day of a wearer: the bound for every mechanism grows with the series, what the noise leaks does not."""
+    table = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
+    model, other = (MarkovChain(transition=rows) for rows in (table, [[0.73, 0.18, 0.09], *table[1:]]))
+    left = robustness(model, other, epsilon=1, length=288)
+    assert left.epsilon == pytest.approx(31.34, abs=0.01)
+    assert left.leakage_under_other == pytest.approx(1.068, abs=1e-3)
+    assert left.guarantee == left.leakage_under_other
+    assert "leaks at most 1.069 under the alternative model" in " ".join(str(left).split())
+    again = leakage_of(other, dp_epsilon=left.dp_epsilon, length=288, adversary="pufferfish")
+    assert left.leakage_under_other == again.epsilon
+    louder = robustness(model, other, epsilon=1, length=288, dp_epsilon=0.1)
+    assert (louder.dp_epsilon, louder.epsilon) == (0.1, left.epsilon)
+    assert louder.guarantee < left.guarantee
+
+
+def test_the_noise_leaks_also_where_one_model_rules_out_what_the_other_allows():
+    left = robustness(two(0.9, 0.6), two(0.9, 0.0), epsilon=1, length=5)
+    assert left.epsilon == math.inf
+    assert left.guarantee == left.leakage_under_other < 5
+    content = json.loads(json.dumps(left.to_dict(), allow_nan=False))
+    assert (content["epsilon"], content["leakage_reason"]) == (None, None)
+    assert content["leakage_under_other"] == content["guarantee"] == left.guarantee
+
+
+def test_where_no_leakage_bound_is_known_there_is_a_reason():
+    secrets = Secrets(
+        secrets=(Secret(name="a", when={"1": "0"}), Secret(name="b", when={"1": "1"})), pairs=(("a", "b"),)
+    )
+    left = robustness(TWINS, OTHER, epsilon=1, secrets=secrets)
+    assert (left.leakage_under_other, left.dp_epsilon) == (None, None)
+    assert "secrets of your own" in left.to_dict()["leakage_reason"]
+    assert left.guarantee == left.epsilon
+    assert "no bound under the alternative model, because" in " ".join(str(left).split())
+
+
 # ---- classes of chains ----
 
 
@@ -90,14 +144,16 @@ def test_a_belief_of_the_class_keeps_the_whole_promise():
     for model in classes:
         left = robustness(model, inside, epsilon=1, length=10_000)
         assert (left.delta, left.epsilon, left.exact, left.record) == (0, 1, True, None), model
-        assert "all of it" in str(left)
+        assert "holds in full" in str(left)
 
 
 def test_a_listed_class_takes_its_nearest_chain():
     near, far, belief = two(0.72, 0.6), two(0.9, 0.9), two(0.7, 0.6)
     alone = robustness(near, belief, epsilon=1, length=9)
     for models in ((near, far), (far, near)):
-        assert robustness(MarkovClass(models=models), belief, epsilon=1, length=9) == alone
+        left = robustness(MarkovClass(models=models), belief, epsilon=1, length=9)
+        assert (left.delta, left.record, left.value, left.exact) == (alone.delta, alone.record, alone.value, True)
+        assert left.dp_epsilon < alone.dp_epsilon  # noise for the whole class
     assert alone.exact
     # A chain with any start in the list: its own distance is only bounded, so nothing is exact any more.
     mixed = MarkovClass(models=(near, two(0.9, 0.9, start="any")))
@@ -191,7 +247,7 @@ def test_nothing_is_left_and_why():
     assert content["delta"] is None
     assert content["epsilon"] is None
     assert content["reason"] == "the model lets active follow active; the belief rules it out"
-    assert "nothing" in str(left)
+    assert "no guarantee follows" in str(left)
 
 
 def test_an_open_start_against_a_known_one():
@@ -289,25 +345,26 @@ def test_refusals_name_what_is_wrong(model, belief, options, error, words):
 # ---- drift ----
 
 
-def test_drift_starts_at_the_promise_and_wears_out():
-    model = two(0.9, 0.6, states=["rest", "active"])
-    way = drift(model, epsilon=1, length=20, state_from="rest", state_to="active", upto=0.2)
-    assert way[0].epsilon == 1
-    assert (way[0].probability, way[-1].probability) == (pytest.approx(0.1), pytest.approx(0.2))
-    left = [p.epsilon for p in way]
-    assert left == sorted(left)
-    end = robustness(model, two(0.8, 0.6, states=["rest", "active"]), epsilon=1, length=20)
-    assert left[-1] == pytest.approx(end.epsilon, rel=1e-9)
+def test_drift_starts_at_the_guarantee_and_wears_out():
+    model, other = (two(p, 0.6, states=["rest", "active"]) for p in (0.9, 0.8))
+    line = drift_towards(model, other, epsilon=1, length=20, entry="rest:active")
+    bounds = {p.probability: p.epsilon for p in line.points}
+    assert bounds[line.probability] == 1
+    rising = [epsilon for probability, epsilon in sorted(bounds.items()) if probability >= line.probability]
+    falling = [epsilon for probability, epsilon in sorted(bounds.items()) if probability <= line.probability]
+    assert rising == sorted(rising)
+    assert falling == sorted(falling, reverse=True)
+    assert line.belief.epsilon == pytest.approx(robustness(model, other, epsilon=1, length=20).epsilon, rel=1e-9)
 
 
 def test_drift_inside_an_interval_costs_nothing():
-    interval = BinaryInterval(low=0.4, high=0.6)
-    way = drift(interval, epsilon=1, length=20, state_from="0", state_to="0", upto=0.7, points=5)
-    assert [p.epsilon for p in way[:3]] == [1, 1, 1]
-    assert way[-1].epsilon > way[-2].epsilon > 1
     box = MarkovInterval(low=[[0.4, 0.4], [0.4, 0.4]], high=[[0.6, 0.6], [0.6, 0.6]])
-    again = drift(box, epsilon=1, length=20, state_from="0", state_to="0", upto=0.7, points=5)
-    assert [p.epsilon for p in again] == pytest.approx([p.epsilon for p in way])
+    for model in (BinaryInterval(low=0.4, high=0.6), box):
+        line = drift_towards(model, two(0.7, 0.5), epsilon=1, length=20, entry="0:0")
+        assert {p.epsilon for p in line.points if 0.4 <= p.probability <= 0.6} == {1}
+        outside = [p.epsilon for p in line.points if p.probability > 0.6 + 1e-9]
+        assert outside[0] > 1
+        assert outside == sorted(outside)
 
 
 def test_the_line_through_the_model_meets_a_belief_that_lies_on_it():
@@ -330,8 +387,8 @@ def test_the_line_through_the_model_meets_a_belief_that_lies_on_it():
     [
         ("rest", ParameterError, "must be FROM:TO"),
         ("rest:run", ParameterError, "must be FROM:TO"),
-        ("active:rest", ParameterError, "always followed by"),
-        ("active:active", ParameterError, "nothing is left"),
+        ("active:rest", ParameterError, "gives it probability 1; choose one that is neither 0 nor 1"),
+        ("active:active", ParameterError, "gives it probability 0; choose one that is neither 0 nor 1"),
     ],
 )
 def test_a_drift_that_cannot_be_followed(entry, error, words):
@@ -343,10 +400,6 @@ def test_a_drift_that_cannot_be_followed(entry, error, words):
 def test_a_chain_of_certain_steps_cannot_drift():
     with pytest.raises(ParameterError, match="every step of the model is certain"):
         drift_towards(two(0.0, 0.0), two(0.0, 0.0), epsilon=1, length=5)
-    with pytest.raises(ModelError, match="no state 'x'"):
-        drift(two(0.5, 0.5), epsilon=1, length=5, state_from="x", state_to="0", upto=0.4)
-    with pytest.raises(ParameterError, match=r"upto is 1\.5"):
-        drift(two(0.5, 0.5), epsilon=1, length=5, state_from="0", state_to="0", upto=1.5)
 
 
 def test_secrets_of_ones_own_are_what_is_given():

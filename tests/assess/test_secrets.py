@@ -6,8 +6,8 @@ import pytest
 
 from pufferdp.assess.secrets import secret_leakage
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.units.events import EventCurve, StretchCurve
-from pufferdp.leakage.units.secrets import StretchSecret
+from pufferdp.bounds.units.events import EventCurve, StretchCurve
+from pufferdp.bounds.units.secrets import StretchSecret
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
 from pufferdp.publish.answers.plan import plan
@@ -23,7 +23,7 @@ def test_the_check_values_by_record_numbers():
     assert report.speaks_for == pytest.approx(3.279499, abs=1e-6)
     assert report.speaks_against == pytest.approx(2.065484, abs=1e-6)
     assert report.exact
-    assert "Some algorithm leaks as much" in str(report)
+    assert "Some DP algorithm leaks as much" in str(report)
     assert report.to_dict()["secret"]["records"] == 3
 
 
@@ -42,7 +42,7 @@ def test_what_may_be_spent_is_safe_and_near():
     report = secret_leakage(HOURS, "ever:hospital:2024-05-03", target=1.0, adversary="pufferfish")
     curve = EventCurve(W, state=2, records=24, adversary="pufferfish")
     assert curve(report.dp_epsilon) <= 1.0 < curve(report.dp_epsilon * 1.001)
-    assert "it leaks no more" in str(report)
+    assert "it leaks no more than" in str(report)
 
 
 def test_whoever_knows_records_is_bounded_by_the_whole_stretch():
@@ -50,7 +50,7 @@ def test_whoever_knows_records_is_bounded_by_the_whole_stretch():
     whole = secret_leakage(HOURS, "all:2024-05-03", dp_epsilon=0.1)
     assert event.leakage == pytest.approx(whole.leakage)
     assert (event.exact, whole.exact) == (False, True)
-    assert "For the adversary pufferfish it is worked out for the event itself" in " ".join(str(event).split())
+    assert "For the adversary pufferfish it is computed for the event itself" in " ".join(str(event).split())
     assert whole.leakage == pytest.approx(StretchCurve(W, records=24)(0.1))
 
 

@@ -229,7 +229,9 @@ def test_the_attack_is_told_with_its_questions():
         "questions": {"before": asked, "after": asked},
         "first_law": None,
     }
-    assert "asks the next 8 records on either side: is it active?" in str(found)
+    words = " ".join(str(found).split())
+    assert "knows that the records 9 steps before and after the target are both active, and wants to decide" in words
+    assert 'answers, with noise, "is it active?" for the target and the 8 records on each side.' in words
     turning = stream_leakage(FLIPPING, [0.0, 0.5, 0.5, 0.5, 0.0], adversary="pufferfish").to_dict()["attack"]
     near, other = turning["questions"]["before"][0]["states"], turning["likelier"]
     assert near != [other]  # where the chain tends to change, its neighbours are asked for the other value

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pufferdp.assess.aggregates import Aggregates, most_reads
 from pufferdp.assess.dp import leakage_lines, leakage_of
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.units.blocks import BlockCurve
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.units.blocks import BlockCurve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
 from pufferdp.models.units import Unit
@@ -27,7 +27,9 @@ def test_one_a_day_leaks_about_a_day():
     assert report.curves["tight"] == pytest.approx(2.077569, abs=1e-6)
     assert report.best == "tight"
     assert report.to_dict()["unit"] == {"name": "day", "records": 24}
-    assert "the odds about one day shift by at most e^2.078" in str(report)
+    assert "changes the odds between two values of one day by at most a factor of e^2.078" in " ".join(
+        str(report).split()
+    )
     assert report.curves["odds"] > report.curves["tight"]
     assert report.curves["quilt"] is None
 
@@ -46,7 +48,8 @@ def test_an_aggregate_a_day_for_ever_is_the_tight_curve_of_its_loss():
     assert "for ever" in str(report)
     week = leakage_of(HOURS, dp_epsilon=0.1, every="1d", window="7d")
     assert week.curves["tight"] == pytest.approx(TightCurve(W)(0.1 * 7), rel=1e-6)
-    assert week.to_dict()["aggregates"] == {"every": "1d", "window": "7d", "reads": 7, "each": pytest.approx(0.1)}
+    each = {"each": pytest.approx(0.1), "each_delta": 0.0}
+    assert week.to_dict()["aggregates"] == {"every": "1d", "window": "7d", "reads": 7, **each}
     days = leakage_of(HOURS, dp_epsilon=0.1, every="1d", window="7d", unit="day")
     assert days.curves["tight"] == pytest.approx(BlockCurve(W, block=24)(0.7), rel=1e-6)
 

@@ -124,7 +124,7 @@ def test_types_of_pandas_and_polars() -> None:
     ).set_axis([7, 7, 7])
     coding = Coding(labels=("a", "b"))
     for column in ("object", "category", "arrow"):
-        for order in (None, "nullable", "small", "seconds", "naive"):
+        for order in ("rows", "nullable", "small", "seconds", "naive"):
             counted_twice(frame, Layout(column=column, order=order), coding)
     polars = pl.DataFrame({"enum": pl.Series(["a", "b"], dtype=pl.Enum(["a", "b"])), "n": [2, 1]})
     counted_twice(polars, Layout(column="enum", order="n"), coding)

@@ -40,8 +40,8 @@ def test_every_source(kind, tmp_path):
     }[kind]
     found = read_families(source, **READ)
     assert found.lengths == ((1, 1), (2, 2))
-    # One rounding of the exact sum 0.1 + 0.2 + 70 + 80 + 0; 0.1 + 0.2 alone would be 0.30000000000000004.
-    assert found.clipped == Fraction(float(Fraction(0.1) + Fraction(0.2) + 150))
+    # The exact sum 0.1 + 0.2 + 70 + 80 + 0; 0.1 + 0.2 alone would be 0.30000000000000004.
+    assert found.clipped == Fraction(0.1) + Fraction(0.2) + 150
     assert "150" not in repr(found)
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import gzip
 import io
 import resource
+import signal
+import sqlite3
+import threading
+from contextlib import closing
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import pufferdp
 from pufferdp.basics.errors import DataError, ModelError, QueryError
 from pufferdp.data.csv_stream import change_lines
-from pufferdp.data.files import memory_columns
+from pufferdp.data.files import connect, memory_columns, reading
 from pufferdp.data.layout import Coding, Layout, read_distance
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import LONGEST_LINE, MOST_COLUMNS
@@ -73,6 +79,79 @@ def test_wide_and_long_text_is_refused_before_it_is_parsed(kind: str, way: str, 
 def test_a_stream_is_refused_too(content: bytes) -> None:
     with pytest.raises(pufferdp.DataError, match=r"columns|longer than|field is too long"):
         change_lines(io.BytesIO(content), io.BytesIO(), LAYOUT, CODING, ("x", "y"), lambda codes: codes)
+
+
+def parquet(path: Path, *, once: bool, rows: int = 400) -> Path:
+    """Rows of one long text, and of one short one; written once and used in every row, or plainly and compressed."""
+    table = pyarrow.table({"a": ["x", "y"] * (rows // 2), "long": ["a" * 10_000] * rows, "n": range(rows)})
+    pyarrow.parquet.write_table(table, path, use_dictionary=once, compression="zstd")
+    assert path.stat().st_size < 50_000
+    return path
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("way", ["file", "memory", "keep"])
+def test_a_small_parquet_file_of_much_text_is_rejected_before_it_is_read(
+    once: bool, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 MB of text against a limit of 1 MB; columns that are not read do not count."""
+    file = parquet(tmp_path / "a.parquet", once=once)
+    source = MemoryFile("a.parquet", file.read_bytes()) if way == "memory" else file
+
+    def read() -> object:
+        if way == "keep":
+            options = {"column": "a", "private": 5, "epsilon": 1.0, "keep": ["long"], "out": tmp_path / "out.csv"}
+            return pufferdp.redact(source, model=MODEL, overwrite=True, **options)
+        return pufferdp.fit(source, column="long")
+
+    monkeypatch.setenv("PUFFERDP_DATA_LIMIT", "1MB")
+    with pytest.raises(DataError, match=r"a\.parquet' take more than 0\.001 GB .* PUFFERDP_DATA_LIMIT=0\.002GB"):
+        read()
+    pufferdp.fit(source, column="a", order="n")
+    monkeypatch.setenv("PUFFERDP_DATA_LIMIT", "7 MB")
+    read()
+
+
+def test_a_limit_that_is_no_amount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUFFERDP_DATA_LIMIT", "much")
+    with pytest.raises(DataError, match="PUFFERDP_DATA_LIMIT is 'much'; it must be an amount such as 4GB"):
+        pufferdp.fit(parquet(tmp_path / "a.parquet", once=True), column="a")
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} AS t, 'x' AS s FROM n"
+
+
+def endless(path: Path) -> Path:
+    """A SQLite file with a view that gives rows without end, and one that works without end for its first row."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE VIEW rows AS {ENDLESS.format('i')}")
+        database.execute(f"CREATE VIEW silent AS {ENDLESS.format('count(*)')}")
+    return path
+
+
+def test_an_endless_view_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUFFERDP_DATA_LIMIT", "100kB")
+    with pytest.raises(DataError, match=r"the columns of '.*::rows' take more than 0\.0001 GB"):
+        pufferdp.fit(f"{endless(tmp_path / 'a.db')}::rows", column="s", order="t")
+
+
+def interrupt_soon() -> None:
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+
+
+def test_ctrl_c_ends_a_view_that_gives_no_row(tmp_path: Path) -> None:
+    source = f"{endless(tmp_path / 'a.db')}::silent"
+    interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        pufferdp.fit(source, column="s", order="t")
+
+
+def test_ctrl_c_ends_a_query_of_duckdb() -> None:
+    """DuckDB itself raises a RuntimeError."""
+    with connect() as connection:
+        interrupt_soon()
+        with pytest.raises(KeyboardInterrupt), reading():
+            connection.execute("SELECT count(DISTINCT hash(range) % 9) FROM range(100000000000)").fetchall()
 
 
 def test_a_table_at_the_limit_is_read(tmp_path: Path) -> None:

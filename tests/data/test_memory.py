@@ -13,7 +13,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.files import memory_columns
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.rewrite import rewrite_file, rewrite_frame
+from pufferdp.data.rewrite import formula_warning, rewrite_file, rewrite_frame
 from pufferdp.data.series import open_series
 
 TEXT = 'when,who,"what, and ""how"""\n2024-01-01 00:05,b,x\n2024-01-01 00:00,a,NA\n2024-01-01 01:00,b,"y, z"\n'
@@ -98,3 +98,17 @@ def test_a_release_and_a_fit_take_it() -> None:
     model = pufferdp.fit(MemoryFile("d.csv", content), column="v").model
     made = pufferdp.release(MemoryFile("d.csv", content), model=model, column="v", query="histogram", epsilon=1.0)
     assert made.certificate.data.records == 80
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        (b"who,n,s\n=1+1,1,a\n@x,-2.5,b\n", "who"),
+        (b"=who,n,s\nann,1,-x\nbob,2,b\n", "=who, s"),
+        (b'who,n,s\n"\tx",+1,a\nbob,-1e3,b\n', "who"),
+        (b"who,n,s\nann,-1.5,a\n", None),
+    ],
+)
+def test_texts_that_a_spreadsheet_runs_are_named(content: bytes, columns: str | None) -> None:
+    words = formula_warning(MemoryFile("a.csv", content))
+    assert words.startswith(f"a spreadsheet runs texts of {columns} as formulas") if columns else words == ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import random
 import sqlite3
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -88,6 +91,49 @@ def test_rows_of_many_files_come_in_the_order_of_their_names(tmp_path: Path) -> 
         write(tmp_path / f"part-{n}.parquet", state=states[500 * n : 500 * n + 500])
     (chain,) = open_series(tmp_path, Layout(column="state")).states(AB)
     assert ["ab"[x] for x in chain] == states
+
+
+@pytest.mark.parametrize(
+    ("name", "matched"),
+    [
+        ("a[1]", "a1"),
+        ("a]", "ab"),
+        ("b?", "bX"),
+        ("c*", "cc"),
+        ("d{1,2}", "d1"),
+        ("[!e]", "f"),
+        ("g[", "g"),
+        ("~h", "h"),
+    ],
+)
+def test_a_file_is_read_under_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, matched: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder, file in ((".", name), (".", matched), (name, name), (matched, name)):
+        states = ["a", "b"] if file == name and folder in (".", name) else ["b"]
+        (tmp_path / folder).mkdir(exist_ok=True)
+        table = pl.DataFrame({"state": states})
+        table.write_csv(tmp_path / folder / f"{file}.csv")
+        (tmp_path / folder / f"{file}.parquet").write_bytes(table.write_parquet(out := io.BytesIO()) or out.getvalue())
+        with closing(sqlite3.connect(tmp_path / folder / f"{file}.sqlite")) as database:
+            database.execute("CREATE TABLE visits (n, state)")
+            database.executemany("INSERT INTO visits VALUES (?, ?)", enumerate(states))
+            database.commit()
+    for folder in (".", name):
+        for source in (f"{name}.csv", f"{name}.parquet", f"{name}.sqlite::visits"):
+            layout = Layout(column="state", order="n" if "::" in source else None)
+            assert open_series(os.path.join(folder, source), layout).counts(AB).histogram == (1, 1), source
+    assert sum(open_series(f"{name}.csv", Layout(column="state")).counts(AB).histogram) == 2
+    assert (
+        open_series("?*.csv", Layout(column="state")).counts(AB).records >= 3
+    )  # a pattern where no file has that name
+
+
+def test_a_backslash_beside_a_glob_character_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "a\\[1].csv").write_text("state\na\n")
+    with pytest.raises(DataError, match="rename it"):
+        open_series(tmp_path / "a\\[1].csv", Layout(column="state"))
 
 
 @pytest.mark.parametrize(

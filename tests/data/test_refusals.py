@@ -161,11 +161,6 @@ def test_missing_order_and_person() -> None:
     assert "'who' is missing in 1 row" in refused(table, Layout(column="state", by="who", missing="hole"))
 
 
-def test_a_missing_value_is_no_new_beginning() -> None:
-    with pytest.raises(DataError, match="a series does not forget because a value was lost; use hole"):
-        Layout(column="state", missing="break")
-
-
 STEPS = {"state": ["a", "b", "a", "b"], "time": [0, 5, 10, 25]}
 
 

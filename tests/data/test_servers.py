@@ -294,14 +294,6 @@ def test_urls_that_name_no_table(postgres: str, ending: str, expected: str) -> N
         open_series(postgres + ending, Layout(column="value", order="when"))
 
 
-def test_a_server_that_is_not_there() -> None:
-    pytest.importorskip("psycopg")
-    url = "postgresql://me:hunter2@127.0.0.1:1/nowhere?table=t"
-    with pytest.raises(DataError, match="PostgreSQL table 't' could not be read") as refused:
-        open_series(url, Layout(column="value", order="when"))
-    assert "hunter2" not in str(refused.value)
-
-
 def test_a_table_is_left_as_it_was_and_no_file_is_left(postgres: str, tmp_path: Any, monkeypatch: Any) -> None:
     import tempfile
 

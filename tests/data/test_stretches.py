@@ -150,10 +150,10 @@ def test_ranges_with_an_order_or_people_alone(source: str, tmp_path: Path) -> No
         "parts": [{"from": "2024-02-28T00:00:00", "to": "2024-03-05T00:00:00", "by": None}],
     }
     if source in ORDERED:
-        series = open_series(SOURCES[source](table, tmp_path), Layout(column="value", by="who"))
+        series = open_series(SOURCES[source](table, tmp_path), Layout(column="value", order="rows", by="who"))
         people = Ranges(by="who", parts=(Range(people=("a", "b")),))
         assert series.counts(CODING, ranges=True).ranges == people
-        series = open_series(SOURCES[source](table, tmp_path), Layout(column="value"))
+        series = open_series(SOURCES[source](table, tmp_path), Layout(column="value", order="rows"))
         assert series.counts(CODING, ranges=True).ranges == EVERYTHING
 
 
@@ -168,12 +168,16 @@ def test_ranges_with_an_order_or_people_alone(source: str, tmp_path: Path) -> No
         ("2024-05-02 23:00:00.000000000", None, 1),
     ],
 )
-@pytest.mark.parametrize("zone", ["", "+00:00"])
+@pytest.mark.parametrize("zone", ["", "+00:00", "-05:00"])
 def test_a_date_is_the_whole_day(first: Any, last: Any, count: int, zone: str, tmp_path: Path) -> None:
     lines = [f"2024-05-0{d} {h:02d}:00:00{zone},rest" for d in (1, 2) for h in range(24)]
     (tmp_path / "x.csv").write_text("when,value\n" + "\n".join(lines) + "\n")
-    series = open_series(tmp_path / "x.csv", Layout(column="value", order="when", first=first, last=last))
+    ends = {name: f"{end}{zone}" for name, end in (("first", first), ("last", last)) if end is not None}
+    series = open_series(tmp_path / "x.csv", Layout(column="value", order="when", **ends))
     assert series.counts(CODING).records == count
+    if zone:  # the UTC day is another day
+        with pytest.raises(DataError, match=r"has no time zone, and the order column holds times with one; write 2024"):
+            open_series(tmp_path / "x.csv", Layout(column="value", order="when", first=first, last=last)).counts(CODING)
 
 
 def test_a_stretch_with_a_time_zone(tmp_path: Path) -> None:
@@ -272,7 +276,8 @@ def test_conditions_leave_rows_in_the_database() -> None:
     assert typed_condition(columns, "DATE") == (
         ' WHERE "t" IS NULL OR ("t" >= DATE \'2024-04-30\' AND "t" <= DATE \'2024-05-03\')'
     )
-    assert "TIMESTAMPTZ '2024-05-03T00:00:00.000000Z'".replace(".000000", "") in typed_condition(columns, "TIMESTAMPTZ")
+    zoned = Columns(roles=columns.roles, key="order", last="2024-05-02Z")
+    assert "TIMESTAMPTZ '2024-05-03T00:00:00Z'" in typed_condition(zoned, "TIMESTAMPTZ")
     assert typed_condition(columns, "VARCHAR") == ""
     with sqlite3.connect(":memory:") as database:
         database.execute("CREATE TABLE x (t)")
@@ -325,6 +330,7 @@ def test_places_are_read_and_written_without_loss(text: str, unit: str, written:
     place = read_moment(text, unit)
     assert moment_text(place, unit) == written
     assert read_moment(written, unit) == place
+    zone = "Z" * (unit == "utc")
     if unit != "number":
         assert read_last(text, unit) == place
-        assert read_last("2024-05-01", unit) == (read_moment("2024-05-02", unit) or 0) - 1
+        assert read_last(f"2024-05-01{zone}", unit) == (read_moment(f"2024-05-02{zone}", unit) or 0) - 1

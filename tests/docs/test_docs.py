@@ -314,6 +314,11 @@ def test_numbers_of_the_first_screen_are_computed() -> None:
         opening = (DOCS / page).read_text(encoding="utf-8")[:2000]
         numbers = (f"{leaked:.1f}", f"{promised:.1f}", f"{cost('histogram').error:g}", f"{RECORDS:,}")
         assert not [number for number in numbers if number not in opening]
+    # The factor is that of one count, so the errors beside it are those of one count.
+    count = cost("count:active")
+    opening = (DOCS / "start-here.md").read_text(encoding="utf-8")[:2000]
+    assert f"a single count of active records would be off by less than {count.dp_error:g} with 95 %" in opening
+    assert f"raises the error bound of this count to {count.error:g}," in opening
 
 
 def test_first_screen_has_its_parts_in_order() -> None:

@@ -27,6 +27,7 @@ from pufferdp.apps.web.jobs import JOBS as WORK
 from pufferdp.apps.web.session import SessionModel
 from pufferdp.assess.audit.mechanisms.ours import known_mechanism
 from pufferdp.assess.privacy import read_profile
+from pufferdp.bounds.units.secrets import StretchSecret
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.families import read_number_series
 from pufferdp.data.layout import Coding, Layout, read_distance
@@ -35,7 +36,6 @@ from pufferdp.data.memory import MemoryFile
 from pufferdp.data.ranges import read_last, read_moment
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
-from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.ledger.history import import_ledger, read_export
 from pufferdp.models.base import _OURS as OURS
 from pufferdp.models.bins import parse_bins
@@ -387,8 +387,8 @@ def targets() -> dict[str, Target]:
             _file("x.jsonl", load_models),
             (b"\n".join(map(json_bytes, lines)),),
         ),
-        "export": Target(_file("x.json", _export), contents=(_golden("ledger-v1-export"),), cost=4),
-        "ledger": Target(_file("x.db", _ledger), ((GOLDEN / "ledger-v1.db").read_bytes(),), cost=10),
+        "export": Target(_file("x.json", _export), contents=(_golden("ledger-export"),), cost=4),
+        "ledger": Target(_file("x.db", _ledger), ((GOLDEN / "ledger.db").read_bytes(),), cost=10),
         "losses": Target(_file("x.csv", read_losses), (b"loss\n.1\n.2\n", b".1\n.3\n")),
         "losses-json": Target(_file("x.json", read_losses), contents=([0.1, 0.2, 1],)),
         "profile": Target(

@@ -31,16 +31,15 @@ _NUMBERS = ("user_version", "application_id", "encoding", "page_size", "auto_vac
 
 
 def make(path: Path, rows: int) -> None:
-    """A ledger of two data sets with a model that was adopted and charges of five kinds, on ranges too; closed."""
+    """A ledger of two data sets and charges of five kinds, on ranges too; closed."""
     with Ledger(path, create=True) as ledger:
         ledger.create("a", model=CHAIN, adversary="bdp", budget=500.0)
-        ledger.create("b", model=None, adversary="pufferfish", budget=5.0)
+        ledger.create("b", model=CHAIN, adversary="pufferfish", budget=5.0)
         asked = {"model": CHAIN, "column": "state", "query": "count:active", "mechanism": "group"}
         for epsilon in (0.5, 0.5, 1.0):
             release(FRAME, **asked, epsilon=epsilon, ledger=ledger, dataset="a", sampler=SeededSampler(1))
         ledger.charge("a", flip_charge([[0.6, 0.4], [0.4, 0.6]], longest=5))
         ledger.charge("b", Charge(kind="fit", dp_loss=0.5, longest=5, facts={"lipschitz": 4.0, "scale": 8.0}))
-        ledger.adopt("b", CHAIN)
         ledger.charge_many([("b", Charge(kind="dp", dp_loss=0.1, longest=5))] * 2)
         # Stretches of some people, whose sums and names have tables of their own; more than fifty are a list apart.
         people = [("ann",), tuple(f"person {n:02d}" for n in range(60))]

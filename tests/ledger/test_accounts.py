@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
+import traceback
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from pufferdp import (
     BudgetError,
     Charge,
+    DataError,
     Gaussian,
     Ledger,
     LedgerError,
@@ -20,9 +23,9 @@ from pufferdp import (
     ParameterError,
     RefusedError,
     best_curve,
+    release,
 )
 from pufferdp.ledger.charge import KINDS, channel_loss, flip_charge, loss_of, redaction
-from pufferdp.ledger.store import schema
 from pufferdp.ledger.totals import add_up
 from pufferdp.models.files.json import model_digest
 
@@ -259,23 +262,62 @@ def test_a_ledger_of_a_newer_version_is_left_alone(ledger: Ledger, place: str) -
         Ledger(place)
 
 
-def test_old_ledgers_are_brought_up_to_date(ledger: Ledger, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = ledger.charge("week", SMALL).head
+def test_a_ledger_of_another_version_is_rejected(ledger: Ledger, place: str) -> None:
+    with ledger.store.writing() as session:
+        session.run("UPDATE ledger_version SET version = 1")
     ledger.close()
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("CREATE TABLE ledger_more (a TEXT)",)))
-    with Ledger(place) as newer:
-        with newer.store.reading() as session:
-            assert list(session.rows("SELECT version FROM ledger_version")) == [(len(schema.MIGRATIONS),)]
-            assert list(session.rows("SELECT a FROM ledger_more")) == []
-        assert newer.dataset("week").head == head
+    with pytest.raises(LedgerError, match=r"version is 1; this pufferdp reads version 2"):
+        Ledger(place)
 
 
-def test_a_password_is_not_repeated() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:hunter2@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?user=ann&password=hunter2",
+        "postgresql://127.0.0.1:1/x?user=ann&pass%77ord=hunter2",
+        "postgresql://ann:hunter2@hunter2@127.0.0.1:1/x",
+        "postgresql://ann:hunter2?/@127.0.0.1:1/x",
+        "postgresql://ann@127.0.0.1:hunter2/x",
+        "postgresql://ann:hunter2/x",
+        "postgresql://127.0.0.1:1/x?hunter2",
+        "postgres://ann:%68unter2@127.0.0.1:1/x",
+        "mysql://ann:hunter2@127.0.0.1:1/x",
+        "host=127.0.0.1 user=ann password=hunter2",
+        "postgresql://ann:hunter2@\udcff/x",
+        Path("postgresql://ann:hunter2@127.0.0.1:1/x"),
+    ],
+)
+def test_a_password_is_not_repeated(url: str | Path) -> None:
+    """Neither in the words of an error nor in the errors before it, for ledgers and for data."""
     pytest.importorskip("psycopg")
-    for url in ("postgresql://ann:hunter2@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?user=ann&password=hunter2"):
-        with pytest.raises(LedgerError) as caught:
-            Ledger(url, wait=2)
-        assert "hunter2" not in str(caught.value)
+    with pytest.raises(LedgerError) as caught:
+        Ledger(url, wait=2)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value)).replace(repr(url), "")
+    table = type(url)(f"{url}{'&' if '?' in str(url) else '?'}table=visits")
+    with pytest.raises(DataError) as wrong:
+        release(table, model=CHAIN, column="x", order="t", query="histogram", epsilon=1)
+    assert "hunter2" not in str(wrong.value) + str(wrong.value.value)
+
+
+@pytest.mark.parametrize("other", ["Week", "w eek", "weeK", "we\u0435k", "ｗeek", "week/"[:-1] + "\u0301"])
+def test_another_spelling_of_a_data_set_gets_no_budget(ledger: Ledger, other: str) -> None:
+    normalised = unicodedata.normalize("NFKC", other).casefold().replace(" ", "")
+    if normalised != "week":  # a letter of another alphabet is another name
+        ledger.create(other, model=CHAIN, adversary="dp", budget=1.0)
+        return
+    with pytest.raises(LedgerError, match="is in the ledger already, as 'week'"):
+        ledger.create(other, model=CHAIN, adversary="dp", budget=1.0)
+    with pytest.raises(LedgerError, match="the same records would get a second budget; write 'week'"):
+        ledger.create(f"{other}/ann", model=CHAIN, adversary="dp", budget=1.0)
+    assert ledger.names() == ("week",)
+    ledger.create("week/José", model=CHAIN, adversary="dp", budget=1.0)
+    with pytest.raises(LedgerError, match="as 'week/José'"):
+        ledger.create("week/JOSE\u0301", model=CHAIN, adversary="dp", budget=1.0)
+    ledger.create("month/ann", model=CHAIN, adversary="dp", budget=1.0)
+    with pytest.raises(LedgerError, match="write 'month'"):
+        ledger.create("Month", model=CHAIN, adversary="dp", budget=1.0)
+    assert ledger.verify().valid
 
 
 @pytest.mark.parametrize("name", ["we\nek", "\udcff", "nul\0", " week", "", 3])

@@ -61,7 +61,7 @@ def test_an_export_that_was_changed_is_refused_whole(
         assert copy.verify().valid
 
 
-@pytest.mark.parametrize(("name", "why"), [(" Woche", "printable"), ("Wo\nche", "printable"), ("month", "already")])
+@pytest.mark.parametrize(("name", "why"), [(" Woche", "printable"), ("Wo\nche", "printable"), ("month", "twice, or")])
 def test_names_that_cannot_be_imported(exported: Path, tmp_path: Path, name: str, why: str) -> None:
     raw = json.loads(exported.read_text())
     raw["datasets"][0][0] = name

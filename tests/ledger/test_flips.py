@@ -70,12 +70,12 @@ def test_bytes_anywhere(original: Path, tmp_path: Path) -> None:
         ("CREATE VIEW v AS SELECT * FROM ledger_entries", "no ledger has the view 'v'"),
         ("CREATE INDEX i ON ledger_entries (created)", "no ledger has the index 'i'"),
         (
-            "CREATE TRIGGER t AFTER INSERT ON ledger_entries BEGIN DELETE FROM ledger_identities; END",
+            "CREATE TRIGGER t AFTER INSERT ON ledger_entries BEGIN DELETE FROM ledger_problems; END",
             "no ledger has the trigger 't'",
         ),
         ("ANALYZE", "no ledger has the table 'sqlite_stat1'"),
         ("ALTER TABLE ledger_entries ADD COLUMN note TEXT", "'ledger_entries' is not as a ledger makes it"),
-        ("DROP TABLE ledger_identities", "no such table|is missing"),
+        ("DROP TABLE ledger_people", "is missing"),
         ("PRAGMA user_version = 7", "user version is 7"),
         ("PRAGMA application_id = 7", "application id is 7"),
         ("UPDATE ledger_models SET content = CAST(content AS BLOB)", "value of another type"),
@@ -97,7 +97,7 @@ def test_a_table_whose_text_was_edited(original: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'state TEXT', 'state BLOB')")
-    assert found(path) == ("the table 'ledger_datasets' is not as a ledger makes it",)
+    assert "the table 'ledger_datasets' is not as a ledger makes it" in found(path)[0]
 
 
 def test_bytes_after_the_last_page(original: Path, tmp_path: Path) -> None:

@@ -167,12 +167,12 @@ def test_nothing_is_drawn_written_or_charged_when_it_is_too_much(way: str, path:
 def test_nothing_is_charged_when_a_series_is_refused_or_wrong(path: Path) -> None:
     asked = {**ASKED, "epsilon": 0.4, "ledger": path, "dataset": "week"}
     bad, out = path.parent / "bad.csv", path.parent / "o.csv"
-    bad.write_text("state\n" + "rest\n" * 900_000 + "asleep\n")  # in its second block
-    with pytest.raises(DataError, match="asleep"):
+    bad.write_text("state\n" + "rest\n" * 900_000 + "\n")  # in its second block
+    with pytest.raises(DataError, match="missing"):
         flip(bad, out=out, **asked)
-    with pytest.raises(DataError, match="asleep"):
-        flip(pd.DataFrame({"state": ["rest", "asleep"]}), **asked)
-    for text, reason in [("state\nrest\nasleep\n", "asleep"), ("x\nrest\n", "no column"), ("state\n", "no records")]:
+    with pytest.raises(DataError, match="missing"):
+        flip(pd.DataFrame({"state": ["rest", None]}), **asked)
+    for text, reason in [("x\nrest\n", "no column"), ("state\n", "no records")]:
         sink = io.BytesIO()
         with pytest.raises(DataError, match=reason):
             flip_stream(io.BytesIO(text.encode()), sink, **asked)
@@ -191,6 +191,11 @@ def test_nothing_is_charged_when_a_series_is_refused_or_wrong(path: Path) -> Non
             flip_stream(io.BytesIO(b""), io.BytesIO(), **{**asked, **change})
     assert not out.exists()
     assert standing(path) == (0, 0.0)
+    bad.write_text("state\n" + "rest\n" * 900_000 + "asleep\n")
+    with pytest.raises(DeliveryError, match=r"was charged \(row 1\), and then nothing was released: 'asleep'"):
+        flip(bad, out=out, **asked)
+    assert not out.exists()
+    assert standing(path)[0] == 1
 
 
 @pytest.mark.parametrize("longest", [80, 2**53])

@@ -69,15 +69,3 @@ def test_flows(tmp_path: Path) -> None:
         chart = budget_over_time(books.dataset("moves").to_dict(), found)
         assert "0.3 of 0.5" in chart.alt
         assert chart.y.name == "total variation"
-
-
-def test_without_a_model_and_without_a_bound(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "books.db", create=True) as books:
-        books.create("unknown", model=None, budget=2.0)
-        books.charge("unknown", Charge(kind="dp", dp_loss=0.5, longest=10))
-        (one,) = history(books, "unknown")
-        assert (one["spent_dp"], one["leakage"]) == (0.5, None)
-        # A model that is adopted is no release, and says afterwards what was leaked.
-        books.adopt("unknown", CHAIN)
-        (one,) = history(books, "unknown")
-        assert one["leakage"] == pytest.approx(books.dataset("unknown").leakage)

@@ -144,7 +144,7 @@ def test_identities_are_exported_and_imported(ledger: Ledger, tmp_path: Path) ->
         assert copy.find("mine") == (first,)
         assert copy.charge("week", SMALL, identity="mine") == first
     raw = json.loads((tmp_path / "out.json").read_text())
-    raw["identities"][0][2] = "yours"
+    raw["entries"][0][4] = "yours"
     (tmp_path / "out.json").write_text(json.dumps(raw))
     with Ledger(tmp_path / "other.db", create=True) as other, pytest.raises(LedgerError, match="nothing was imported"):
         import_ledger(other, read_export(tmp_path / "out.json"))
@@ -153,11 +153,8 @@ def test_identities_are_exported_and_imported(ledger: Ledger, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE ledger_identities SET identity = 'yours' WHERE position = 2",
-        "DELETE FROM ledger_identities WHERE position = 2",
-        "UPDATE ledger_identities SET position = 9 WHERE position = 3",
-        "INSERT INTO ledger_identities (dataset, position, identity) VALUES ('week', 9, 'x')",
-        "INSERT INTO ledger_identities (dataset, position, identity) VALUES ('nobody', 1, 'x')",
+        "UPDATE ledger_entries SET identity = 'yours' WHERE position = 2",
+        "UPDATE ledger_entries SET identity = '' WHERE position = 3",
     ],
 )
 def test_a_changed_identity_is_found(ledger: Ledger, change: str) -> None:

@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,12 +60,7 @@ def deleted(path: Path) -> None:
     path.unlink()
 
 
-def log_deleted(path: Path) -> Path:
-    Path(f"{path}-wal").unlink()
-    return path
-
-
-MOVES = [renamed, folder_renamed, replaced, replaced_by_its_backup, deleted, log_deleted]
+MOVES = [renamed, folder_renamed, replaced, replaced_by_its_backup, deleted]
 
 
 @pytest.mark.parametrize("move", MOVES)
@@ -83,8 +77,6 @@ def test_moved_between_two_charges(path: Path, move: Callable[[Path], Path | Non
             ledger.find("x")
     if now is not None:
         assert releases(now) == (0 if move is replaced else 1)
-    if not path.exists():
-        assert not any(p.stat().st_size for p in path.parent.glob("books.db-wal"))
 
 
 @pytest.mark.parametrize("move", MOVES)
@@ -125,23 +117,6 @@ def test_replaced_while_nothing_was_connected(path: Path) -> None:
     assert releases(path) == 0
 
 
-def test_the_log_of_a_replaced_ledger_is_not_deleted_by_its_old_user(path: Path) -> None:
-    """Whoever closes the old file last must not take the new one's log away, which has the same name."""
-    old = Ledger(path)
-    old.charge("week", SMALL)
-    replaced(path)
-    Path(f"{path}-wal").rename(path.with_name("old-wal"))
-    Path(f"{path}-shm").rename(path.with_name("old-shm"))
-    with Ledger(path) as new, Ledger(path) as reader:
-        with reader.store.reading() as session:
-            list(session.rows("SELECT count(*) FROM ledger_entries"))  # so that the charge stays in the log
-            new.charge("week", SMALL)
-            old.close()
-            assert Path(f"{path}-wal").stat().st_size > 0
-        new.charge("week", SMALL)
-    assert releases(path) == 2
-
-
 def test_through_a_symbolic_link_that_is_turned(path: Path, tmp_path: Path) -> None:
     """The file is the one that the link led to when it was opened."""
     link, other = tmp_path / "link.db", make(tmp_path / "other.db")
@@ -179,7 +154,7 @@ def test_by_a_relative_path_before_a_change_of_folder(
 
 
 def test_a_second_name_for_the_same_file_is_refused(path: Path) -> None:
-    """Two names have two logs, and a charge under one is not seen under the other."""
+    """Two names have two journals, and a crash under one is not seen under the other."""
     second = path.with_name("second.db")
     os.link(path, second)
     for name in (path, second):
@@ -196,68 +171,9 @@ def test_a_second_name_for_the_same_file_is_refused(path: Path) -> None:
     assert releases(path) == 2
 
 
-def test_no_ledger_is_made_beside_the_log_of_one_that_was_moved(path: Path) -> None:
-    """SQLite would delete the log, and with it charges that were acknowledged."""
-    with Ledger(path) as ledger, Ledger(path) as reader, reader.store.reading() as session:
-        list(session.rows("SELECT count(*) FROM ledger_entries"))
-        receipt = ledger.charge("week", SMALL)
-        path.rename(path.with_name("moved.db"))
-        with pytest.raises(LedgerError, match=r"its log .* does: the ledger was moved or deleted without it"):
-            Ledger(path, create=True)
-        path.with_name("moved.db").rename(path)
-    with Ledger(path) as ledger:
-        assert ledger.verify(receipt.head).valid
-
-
-def test_what_only_a_head_can_find(path: Path, tmp_path: Path) -> None:
-    """Somebody reads while a charge is made, and the machine stops; the log, which alone has the charge, is deleted."""
-    with Ledger(path) as ledger, Ledger(path) as reader, reader.store.reading() as session:
-        list(session.rows("SELECT count(*) FROM ledger_entries"))
-        receipt = ledger.charge("week", SMALL)
-        shutil.copy(path, tmp_path / "stopped.db")  # without the log
-    with Ledger(tmp_path / "stopped.db") as stopped:
-        assert stopped.verify().valid
-        assert "cut off before it" in stopped.verify(receipt.head).problems[0]
-
-
-def test_a_log_that_is_deleted_or_cut_after_a_crash(path: Path, tmp_path: Path) -> None:
-    """Every charge that was acknowledged while nobody was reading is in the file itself; the last one was not."""
-    with Ledger(path) as ledger, Ledger(path) as reader:
-        for n in range(1, 4):
-            with reader.store.reading() as session:
-                list(session.rows("SELECT count(*) FROM ledger_entries"))  # so that the log cannot be emptied
-                ledger.charge("week", SMALL)
-            receipt = ledger.charge("week", SMALL)
-            with reader.store.reading() as session:
-                list(session.rows("SELECT count(*) FROM ledger_entries"))
-                later = ledger.charge("week", SMALL)
-                log = Path(f"{path}-wal").read_bytes()
-                assert later.head != receipt.head and len(log) > 4096
-                shutil.copy(path, tmp_path / "stopped.db")
-            for length in (0, 32, 4096, len(log) - 1):
-                copy = tmp_path / f"{n}-{length}.db"
-                shutil.copy(tmp_path / "stopped.db", copy)
-                Path(f"{copy}-wal").write_bytes(log[:length])
-                with Ledger(copy) as stopped:
-                    assert stopped.verify(receipt.head).valid
-                    assert stopped.dataset("week").releases >= 3 * n - 1
-
-
-def test_a_trigger_that_somebody_put_in_is_found(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TRIGGER t AFTER INSERT ON ledger_entries BEGIN DELETE FROM ledger_problems; END")
-    with Ledger(path) as ledger:
-        assert ledger.verify().problems == ("no ledger has the trigger 't', and this file does",)
-
-
-def test_the_log_is_emptied_unless_there_is_much_to_do(path: Path) -> None:
-    log = Path(f"{path}-wal")
-    with Ledger(path) as ledger:
-        ledger.charge("week", SMALL)
-        assert log.stat().st_size == 0
-        ledger.charge("week", SMALL)
-        assert log.stat().st_size > 0  # kept for the next one, though all of it is in the file
-        ledger.store._last -= 10
-        ledger.charge("week", SMALL)
-        assert log.stat().st_size == 0
-    assert releases(path) == 3
+def test_no_ledger_is_made_beside_the_journal_of_one_that_was_moved(path: Path) -> None:
+    """SQLite would delete the journal, without which the other ledger cannot be put right."""
+    Path(f"{path}-journal").write_bytes(b"pages")
+    path.rename(path.with_name("moved.db"))
+    with pytest.raises(LedgerError, match=r"its journal .* does: the ledger was moved or deleted without it"):
+        Ledger(path, create=True)

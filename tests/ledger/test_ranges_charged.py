@@ -113,7 +113,7 @@ def test_people_have_budgets_of_their_own(ledger: Ledger) -> None:
     assert shown.spent_dp == pytest.approx(0.3)
     assert shown.calendar is not None
     (stretch,) = shown.calendar.stretches
-    assert (stretch.by, stretch.people) in ((("person 7", "zoe"), 2), (("person 7",), 1), (("zoe",), 1))
+    assert (stretch.by, stretch.people) in ((("person7", "zoe"), 2), (("person7",), 1), (("zoe",), 1))
     with pytest.raises(BudgetError):
         ledger.charge("week", charge(0.1, day(0, ("zoe",))))
     ledger.charge("week", charge(0.1, day(0, ("person 8",))))
@@ -157,20 +157,36 @@ def test_records_are_known_by_the_same_columns_in_every_charge(ledger: Ledger) -
     assert ledger.dataset("week").releases == 1
 
 
-def test_a_person_is_not_charged_under_two_spellings(ledger: Ledger) -> None:
-    ledger.charge("week", charge(0.1, day(0, ("1", "2", "x"))))
-    with pytest.raises(
-        RefusedError, match=r"who is '1\.0', and data set 'week' was charged on '1'.* write people alike"
-    ):
-        ledger.charge("week", charge(0.1, day(0, ("1.0", "3.0"))))
-    assert ledger.dataset("week").releases == 1
-    ledger.charge("week", charge(0.1, day(0, ("1", "3.0"))))
-    with pytest.raises(RefusedError, match=r"who is '3', and data set 'week' was charged on '3\.0'"):
-        ledger.charge("week", charge(0.1, day(1, ("3",))))
-    # Where one file has both spellings they are two people, of whom it says so itself.
-    ledger.charge("week", charge(0.1, day(0, ("4", "4.0", "x.0"))))
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1", "1.0"),
+        ("-3.0", "-3"),
+        ("Ann", "ann"),
+        ("Ann Lee", " ann\u00a0lee "),
+        ("José", "JOSE\u0301"),
+        ("an\u200bn", "ann"),
+        ("Straße", "STRASSE"),
+        ("１２", "12"),
+        ("\ufeffann", "ann"),
+    ],
+)
+def test_spellings_of_a_person_share_one_budget(ledger: Ledger, one: str, other: str) -> None:
+    ledger.charge("week", charge(0.1, day(0, (one,))))
+    ledger.charge("week", charge(0.1, day(0, tuple(sorted((other, "x"))))))
     assert ledger.dataset("week").spent_dp == 0.2
+    ledger.charge("week", charge(0.1, day(0, tuple(sorted({one, other})))))  # read once, under two names
+    assert ledger.dataset("week").spent_dp == pytest.approx(0.3)
+    asked = day(0, (other,))
+    assert ledger.dataset("week", asked).to_dict()["asked"]["dp_loss"] == pytest.approx(0.3)
     assert ledger.verify().valid
+
+
+@pytest.mark.parametrize(("one", "other"), [("1", "1.5"), ("ann", "anna"), ("1", "01"), ("x.0", "x")])
+def test_other_people_have_budgets_of_their_own(ledger: Ledger, one: str, other: str) -> None:
+    for person in (one, other):
+        ledger.charge("week", charge(0.1, day(0, (person,))))
+    assert ledger.dataset("week").spent_dp == 0.1
 
 
 @pytest.mark.slow
@@ -225,24 +241,6 @@ def test_gaussian_noise_every_day(tmp_path: Path) -> None:
             assert verify(made.certificate.to_dict()).valid
         shown = ledger.dataset("week")
         assert (shown.releases, shown.spent_delta > 0) == (3, True)
-        assert ledger.verify().valid
-
-
-@pytest.mark.slow
-def test_old_ledgers_go_on(tmp_path: Path) -> None:
-    place = tmp_path / "ledger-v1.db"
-    shutil.copy(GOLDEN / "ledger-v1.db", place)
-    with Ledger(place) as ledger:
-        assert ledger.verify().valid
-        (name, *_) = [n for n in ledger.names() if (ledger.dataset(n).left_dp or 0) > 0]
-        before = ledger.dataset(name)
-        assert before.to_dict()["ranges"] == []
-        left = (before.left_dp or 0.0) / 4
-        ledger.charge(name, charge(left, day(1)))
-        ledger.charge(name, charge(left, day(2)))
-        after = ledger.dataset(name)
-        # What has no range was charged on everything, so it is part of the sum of every day.
-        assert after.spent_dp == pytest.approx(before.spent_dp + left, rel=1e-12)
         assert ledger.verify().valid
 
 

@@ -219,7 +219,7 @@ def test_a_forged_charge_or_certificate_is_found(books: Path) -> None:
             charge = Charge.from_content(json.dumps(less), certificate.model_sha256, "bdp")
             ((definition,),) = list(session.rows("SELECT definition FROM ledger_datasets WHERE name = 'week'"))
             ((created,),) = list(session.rows("SELECT created FROM ledger_entries"))
-            ((identity,),) = list(session.rows("SELECT identity FROM ledger_identities"))
+            ((identity,),) = list(session.rows("SELECT identity FROM ledger_entries"))
             head = hash_chain.link(hash_chain.digest(definition), 1, created, charge.problem, identity)
             session.run("UPDATE ledger_problems SET content = ?, sha256 = ?", charge.content, charge.problem)
             session.run("UPDATE ledger_entries SET problem = ?, hash = ?", charge.problem, head)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.leakage.chains.sums import clock_total
-from pufferdp.leakage.curves import curves
+from pufferdp.bounds.chains.sums import clock_total
+from pufferdp.bounds.curves import curves
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.clock import clock_of, rhythm_of, slot_name
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict

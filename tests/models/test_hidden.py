@@ -31,7 +31,7 @@ from pufferdp import (
     save_model,
     verify,
 )
-from pufferdp.leakage.curves import best_curve
+from pufferdp.bounds.curves import best_curve
 from pufferdp.models.files.json import model_from_dict, model_to_dict
 from pufferdp.models.simulate import hidden_log_probability, sample_hidden, seeded
 from pufferdp.publish.answers.estimate import answer_prior

@@ -26,7 +26,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
-from tests.leakage.hidden.test_memory import second_order_table
+from tests.bounds.hidden.test_memory import second_order_table
 
 TABLE = np.array([[[0.9, 0.1], [0.4, 0.6]], [[0.6, 0.4], [0.2, 0.8]]])
 MODEL = MemoryChain(transition=TABLE, states=["rest", "active"], values=[0, 1])

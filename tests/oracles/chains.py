@@ -153,3 +153,10 @@ def approx_sigma(influence_left, influence_right, T, epsilon) -> float:
                 best = min(best, s(a + b - 1, influence_left(a) + influence_right(b)))
         out = max(out, best)
     return out
+
+
+def path_log_probability(path, outputs, start, transition, channel):
+    """Log P(path and outputs) of a hidden Markov chain."""
+    with np.errstate(divide="ignore"):
+        moves, says = np.log(transition)[path[:-1], path[1:]], np.log(channel)[path, outputs]
+        return float(np.log(start)[path[0]] + moves.sum() + says.sum())

@@ -18,6 +18,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.publish import certificate
 from pufferdp.publish.certificate import content_hash, read_certificate
 from pufferdp.publish.tables.table import ReleasedTable
+from tests.publish.measurements.test_measurements import counts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
@@ -36,7 +37,11 @@ def without_people(content: dict[str, Any]) -> dict[str, Any]:
     data, plain = forged["data"], whole.certificate.to_dict()["data"]
     said = f" This believes that {', and that '.join(data['beliefs'])}."
     data |= {"by": None, "beliefs": plain["beliefs"]}
-    data.pop("ranges", None)
+    for name in ("ranges", "independent"):
+        data.pop(name, None)
+    if data["order"] is not None:
+        part = {"from": 0, "to": 39, "by": None}
+        data["ranges"] = {"order": data["order"], "unit": "number", "by": None, "parts": [part]}
     believed = f" This believes that {', and that '.join(plain['beliefs'])}." if plain["beliefs"] else ""
     guarantee = forged["guarantee"]
     assert said in guarantee["statement"]
@@ -71,12 +76,31 @@ def test_a_border_beside_what_is_hidden() -> None:
     data = forged["data"]
     said = f" This believes that {', and that '.join(data['beliefs'])}."
     data["by"] = None
+    del data["ranges"]
     data["beliefs"] = [belief for belief in data["beliefs"] if "independent" not in belief]
     believed = f" This believes that {', and that '.join(data['beliefs'])}." if data["beliefs"] else ""
     forged["guarantee"]["statement"] = forged["guarantee"]["statement"].replace(said, believed)
     found = pufferdp.verify(sealed(forged))
     assert not found.valid
     assert "nothing cuts the series" in " ".join(found.problems)
+
+
+@pytest.mark.parametrize("kind", ["answer", "table", "flip", "redact", "flow", "measurement"])
+@pytest.mark.parametrize("signed", [True, False])
+def test_nothing_unknown_stands_beside_a_certificate(tmp_path: Path, kind: str, signed: bool) -> None:
+    """Readers of a signed file believe whatever stands in it."""
+    output = json.loads(json.dumps(_made(kind).to_dict()))
+    if signed:
+        output |= {"signature": {"algorithm": "ed25519", "public_key": "00" * 32, "signature": "00" * 64}}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(output))
+    assert read_certificate(path) == output["certificate"]
+    for content in ({**output, "true_answer": 7}, {"certificate": output["certificate"], "note": "for any data"}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(CertificateError, match="is a field that nothing is known about"):
+            read_certificate(path)
+        with pytest.raises(CertificateError, match="is a field that nothing is known about"):
+            pufferdp.verify(content)
 
 
 @pytest.mark.parametrize("key", ["answer", "estimate", "labels", "intervals", "denoised"])
@@ -99,6 +123,10 @@ def test_numbers_beside_the_certificate(tmp_path: Path, key: str) -> None:
 def _made(kind: str) -> Any:
     frame = WHOLE.with_row_index("t")
     options: dict[str, Any] = {"model": ACTIVITY, "column": "state", "order": "t"}
+    if kind in ("answer", "table"):
+        return pufferdp.release(frame, query="count:rest" if kind == "answer" else ["count:rest"], epsilon=1, **options)
+    if kind == "measurement":
+        return pufferdp.release(frame, measurement=counts(20.0), epsilon=3, **options)
     if kind == "flip":
         return pufferdp.flip(frame, epsilon=1, **options)
     if kind == "redact":
@@ -180,7 +208,7 @@ def test_names_that_come_twice_in_models_and_exports(tmp_path: Path) -> None:
     path.write_text('{"type": "binary_interval", "low": 0.2, "high": 0.8, "low": 0.45}')
     with pytest.raises(pufferdp.ModelError, match="'low' is given twice"):
         pufferdp.load_model(path)
-    export = (GOLDEN / "ledger-v1-export.json").read_text()
+    export = (GOLDEN / "ledger-export.json").read_text()
     path.write_text(export.replace("{", '{"schema": "another",', 1))
     with pytest.raises(pufferdp.LedgerError, match="'schema' is given twice"):
         read_export(path)
@@ -242,7 +270,7 @@ def test_shares_of_a_table_are_of_whole_numbers() -> None:
 def test_a_file_without_end_is_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of /dev/zero all memory was filled."""
     monkeypatch.setattr(certificate, "LARGEST", 1000)
-    with pytest.raises(CertificateError, match="no certificate is"):
+    with pytest.raises(CertificateError, match="longer than 1,000 characters; none is"):
         read_certificate("/dev/zero")
 
 

@@ -319,6 +319,7 @@ def test_beliefs_stand_in_the_promise() -> None:
     [
         (people(20, 4), "has 20 values on 80 records"),
         (people(2, 40).head(41), "1 of 2 values of 'who' have one record only"),
+        (people(1, 80, who=["Bo"] * 40 + ["bo "] * 40), "'Bo' and 'bo ' in 'who' look like one ID"),
         (people(1, 80, who=["even", "odd"] * 40), "the values of 'who' alternate along 'when'"),
     ],
 )

@@ -105,7 +105,7 @@ def test_models() -> None:
 
 
 def test_ledger_exports(tmp_path: Path) -> None:
-    export = json.loads((GOLDEN / "ledger-v1-export.json").read_text())
+    export = json.loads((GOLDEN / "ledger-export.json").read_text())
     count = 0
 
     def load(content: Any) -> None:

@@ -153,14 +153,15 @@ def test_a_ledger_opens_no_file(folder: Path, model: Hostile) -> None:
     sha = hash_chain.digest(text)
     definition = hash_chain.definition("week", sha, "bdp", 5.0, "2026-01-01T00:00:00+00:00")
     state = State(hash_chain.digest(definition), sha).to_json()
-    export = {"models": [[sha, text]], "problems": [], "datasets": [["week", definition, state]], "entries": []}
+    export = {"models": [[sha, text]], "problems": [], "people": [], "entries": []}
+    export["datasets"] = [["week", "week", definition, state]]
     with opened() as names, Ledger(folder / "books.db", create=True) as ledger:
         with pytest.raises(LedgerError, match="names another file"):
             import_ledger(ledger, export)
         with ledger.store.writing() as session:  # whoever has the file itself can put it there
             session.run("INSERT INTO ledger_models (sha256, content) VALUES (?, ?)", sha, text)
-            row = "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)"
-            session.run(row, "week", definition, state)
+            row = "INSERT INTO ledger_datasets (name, normalised, definition, state) VALUES (?, ?, ?, ?)"
+            session.run(row, "week", "week", definition, state)
         assert any("names another file" in problem for problem in ledger.verify().problems)
         with pytest.raises(LedgerError, match="names another file"):
             ledger.dataset("week")

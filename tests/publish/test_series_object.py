@@ -73,7 +73,7 @@ def test_a_redaction_and_a_fit_take_one_too(file):
 )
 def test_values_of_python_are_read_as_a_file_is(file, data):
     expected = pufferdp.release(
-        file, column="state", model=CHAIN, query="histogram", epsilon=1, sampler=SeededSampler(1)
+        file, column="state", order="rows", model=CHAIN, query="histogram", epsilon=1, sampler=SeededSampler(1)
     )
     done = pufferdp.release(data, column="state", model=CHAIN, query="histogram", epsilon=1, sampler=SeededSampler(1))
     assert done.answer == expected.answer

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -21,7 +22,7 @@ import pufferdp
 from pufferdp.basics.errors import ParameterError
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.signatures import Signer
+from pufferdp.publish.signatures import _SMALL_ORDER, Signer
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 
@@ -89,6 +90,45 @@ def test_what_is_no_signature_is_a_problem(certificate: dict[str, Any], signatur
     found = pufferdp.verify(certificate, signature=signature)
     assert not found.valid
     assert "signature" in found.problems[0]
+
+
+def small_order_points() -> list[bytes]:
+    """Every encoding of a point whose order divides 8, by the group law of RFC 8032."""
+    p = 2**255 - 19
+    d, root = -121665 * pow(121666, -1, p) % p, pow(2, (p - 1) // 4, p)
+
+    def point(y: int) -> tuple[int, int] | None:
+        square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
+        x = pow(square, (p + 3) // 8, p)
+        x = x if x * x % p == square else x * root % p
+        return (x, y) if x * x % p == square else None
+
+    def double(at: tuple[int, int]) -> tuple[int, int]:
+        x, y = at
+        k = d * x * x * y * y % p
+        return 2 * x * y * pow(1 + k, -1, p) % p, (y * y + x * x) * pow(1 - k, -1, p) % p
+
+    for y in _SMALL_ORDER:
+        at = point(y)
+        assert at is not None
+        assert double(double(double(at))) == (0, 1)
+    # There are 8 such points, with 5 different y; 0 and 1 can also be written as p and p + 1.
+    written = [*_SMALL_ORDER, p, p + 1]
+    return [(y | sign << 255).to_bytes(32, "little") for y in written for sign in (0, 1)]
+
+
+def test_a_key_of_small_order_signs_nothing(certificate: dict[str, Any]) -> None:
+    """Its signatures hold for any text: one of zeros and the neutral element was taken for a signature."""
+    neutral = (1).to_bytes(32, "little")
+    forged = {"algorithm": "ed25519", "signature": (neutral + bytes(32)).hex()}
+    held = Ed25519PublicKey.from_public_bytes(neutral)
+    held.verify(bytes.fromhex(forged["signature"]), b"any text")  # the library takes it
+    keys = small_order_points()
+    assert len(keys) == 14
+    for key in keys:
+        found = pufferdp.verify(certificate, signature={**forged, "public_key": key.hex()})
+        assert found.signed_by is None
+        assert any("a point of small order" in problem for problem in found.problems)
 
 
 def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ import pufferdp
 from pufferdp import Ledger, MarkovChain, flip, flow, release, verify
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import DataError, NotApplicableError, ParameterError, RefusedError
+from pufferdp.bounds.curves import curve
+from pufferdp.bounds.orbits import Privacy, our_noise
 from pufferdp.data.ranges import EVERYTHING, Range, Ranges
-from pufferdp.leakage.curves import curve
-from pufferdp.leakage.orbits import Privacy, our_noise
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.publish.answers.fleet import release_fleet
@@ -62,11 +62,11 @@ def forged(certificate: dict[str, Any], change: Any) -> list[str]:
 
 
 def charges(ledger: Ledger, dataset: str) -> list[Charge]:
-    """What a ledger keeps, read back; models that it adopted are left out."""
+    """What a ledger keeps, read back."""
     query = "SELECT content FROM ledger_entries JOIN ledger_problems ON problem = sha256 WHERE dataset = ?"
     with ledger.store.reading() as session:
         contents = [row[0] for row in session.rows(f"{query} ORDER BY position", dataset)]
-    return [Charge.from_content(text, "model", "bdp") for text in contents if json.loads(text)["kind"] != "model"]
+    return [Charge.from_content(text, "model", "bdp") for text in contents]
 
 
 # ---- answers ----
@@ -120,10 +120,10 @@ def test_forged_certificates_are_found() -> None:
     assert parts(made) == [{"from": "2024-05-02T00:00:00", "to": "2024-05-02T23:00:00", "by": ["p0", "p1"]}]
     wrong = {
         "the first must come first": set_part(**{"from": "2024-05-03T00:00:00"}),
-        "not written as a publication writes it": set_part(**{"from": "2024-05-02"}),
-        "a stretch without ends": set_part(to=None),
+        "not written as a release writes it": set_part(**{"from": "2024-05-02"}),
+        "a range without ends": set_part(to=None),
         "different names, sorted": set_part(by=["p1", "p0"]),
-        "names 3 people; there are 2 chains": set_part(by=["p0", "p1", "p2"]),
+        "names 3 people; data.lengths has 2 chains": set_part(by=["p0", "p1", "p2"]),
         "does not say whose": set_part(by=None),
         "about other columns": lambda content: content["data"]["ranges"].update(order="when"),
         "unit is 'days'": lambda content: content["data"]["ranges"].update(unit="days"),
@@ -132,9 +132,9 @@ def test_forged_certificates_are_found() -> None:
     }
     for words, change in wrong.items():
         assert any(words in problem for problem in forged(made, change)), words
-    # Nobody can tell which day it was; a certificate of an earlier version does not say.
+    # Nobody can tell which day it was.
     assert not forged(made, set_part(**{"from": "2024-05-02T01:00:00"}))
-    assert not forged(made, lambda content: content["data"].pop("ranges"))
+    assert any("data.ranges is missing" in text for text in forged(made, lambda content: content["data"].pop("ranges")))
 
 
 def test_a_charge_says_which_records_were_read(tmp_path: Path) -> None:
@@ -153,7 +153,6 @@ def test_a_charge_says_which_records_were_read(tmp_path: Path) -> None:
     words = "ledger.head is not the hash of a row that charges this release"
     moved = forged(made, lambda content: content["data"]["ranges"]["parts"][0].update({"from": "2024-05-02T01:00:00"}))
     assert moved == [words]
-    assert forged(made, lambda content: content["data"].pop("ranges")) == [words]
 
 
 def test_a_charge_of_everything_is_what_it_always_was() -> None:
@@ -374,7 +373,7 @@ def test_flows_of_other_days_are_flows_of_other_records(tmp_path: Path) -> None:
 
 def test_a_private_fit_of_a_stretch(tmp_path: Path) -> None:
     with Ledger(tmp_path / "books.db", create=True) as ledger:
-        ledger.create("week", budget=5.0, model=None)
+        ledger.create("week", budget=50.0, model=USUAL["model"])
         options: dict[str, Any] = {"column": "state", "order": "time", "states": ["rest", "active"], **DAY}
         fit(week(), dp_epsilon=1.0, ledger=ledger, dataset="week", **options)
         (charge,) = charges(ledger, "week")

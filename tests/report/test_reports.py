@@ -85,7 +85,7 @@ def test_a_report_stands_alone(name: str) -> None:
     assert data == json.loads(found.content["pre"])
     three = ("The promise", "The accuracy", "What leaks otherwise")
     if name == "audit":
-        three = ("The claim", "What was found", "Who learns that much")
+        three = ("The claim", "What was found", "The best attacks")
     for heading in (*three, "For a lawyer", "For a reviewer"):
         assert heading in found.content["h2"]
     assert EVIL not in text

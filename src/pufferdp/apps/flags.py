@@ -24,6 +24,7 @@ _METHODS: Final = {
     'fit(clock="hour")': "fit --clock hour",
     "fit(memory=2)": "fit --memory 2",
     "fit(ar1=True)": "fit --ar1",
+    "order='rows'": "--rows-in-order",
 }
 _CALLS: Final = {
     re.compile(r"Ledger\.find\('([^']*)'\)"): r"ledger show --charge \1",

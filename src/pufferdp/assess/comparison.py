@@ -15,7 +15,7 @@ from pufferdp.assess.dp import LeakageReport, leakage_lines, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import PufferdpError
-from pufferdp.leakage.redaction.design import Design, blocks_of
+from pufferdp.bounds.redaction.design import Design, blocks_of
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.plan import Plan

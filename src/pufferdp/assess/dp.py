@@ -1,8 +1,8 @@
 """For those who use differential privacy already: what a DP loss leaks under a model, and what loss may be spent.
 
-The curves hold for every DP algorithm, of any library. For one noisy number, a count, a sum or a mean with Laplace
-noise, the leakage is computed exactly as well. Where DP has a delta, as with Gaussian noise, the reader has one too:
-whatever the curve, it is the algorithm's times (e^epsilon − 1)/(e^dp_epsilon − 1) (docs/guide/approximate.md).
+The curves hold under the model, for every DP algorithm of any library. For one noisy number, a count, a sum or a mean
+with Laplace noise, the leakage is computed exactly as well. Where DP has a delta, as with Gaussian noise, the bound has
+one too: the algorithm's times (e^epsilon − 1)/(e^dp_epsilon − 1), whatever the curve (docs/guide/approximate.md).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, Final
 
 from pufferdp.assess.aggregates import Aggregates
 from pufferdp.assess.privacy import DpPromise, dp_promise
-from pufferdp.assess.worst_algorithm import WorstAlgorithm
+from pufferdp.assess.worst_algorithm import ASSUMPTION, WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
-from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
-from pufferdp.leakage.curves import curves, lowest, small_loss_slopes
-from pufferdp.leakage.tight.approximate import (
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
+from pufferdp.bounds.curves import curves, lowest, small_loss_slopes
+from pufferdp.bounds.tight.approximate import (
     Approximate,
     allowed_loss,
     carried_delta,
@@ -45,7 +45,7 @@ EVERY_APPROXIMATE: Final = "every DP algorithm with this epsilon and delta"
 
 @dataclass(frozen=True, kw_only=True)
 class LeakageReport(Paged):
-    """What a DP loss leaks, by every curve, or the loss that may be spent. Prints as a table.
+    """The leakage of a DP loss under a model, by every curve, or the loss that may be spent. Prints as a table.
 
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
@@ -67,7 +67,7 @@ class LeakageReport(Paged):
     witness: Witness | None
     """Who learns that much, and from what."""
     attack: WorstAlgorithm | None
-    """Who learns most from which yes/no questions, whatever the query; None where the tight curve does not apply."""
+    """The worst-case adversary and DP algorithm, whatever the query; None where the tight curve does not apply."""
     multiplies: dict[str, float]
     """By how much correlation multiplies any DP loss at most (``odds``), and one of 0.01 exactly (``tight``)."""
     best: str
@@ -104,10 +104,15 @@ class LeakageReport(Paged):
         return self.holds_for in (EVERY_ALGORITHM, EVERY_APPROXIMATE)
 
     @property
+    def reads(self) -> int:
+        """The most aggregates that read one record, or one period; 1 without aggregates."""
+        return 1 if self.aggregates is None else self.aggregates.reads
+
+    @property
     def each(self) -> float | None:
         """The DP loss of one aggregate, or what one may spend by the best curve."""
         total = self.curves[self.best] if self.inverse else self.given
-        return None if total is None or self.aggregates is None else total / self.aggregates.reads
+        return None if total is None or self.aggregates is None else total / self.reads
 
     @property
     def approximate(self) -> bool:
@@ -116,7 +121,7 @@ class LeakageReport(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
-        about = {
+        about: dict[str, Any] = {
             "witness": None if self.witness is None else asdict(self.witness),
             "attack": None if self.attack is None else self.attack.to_dict(),
             "multiplies": dict(self.multiplies),
@@ -130,10 +135,13 @@ class LeakageReport(Paged):
             "dp_delta": self.dp_delta,
             "privacy": self.privacy,
             "holds_for": self.holds_for,
+            "assumption": ASSUMPTION,
             "notes": dict(self.notes),
             **({} if self.unit is None else {"unit": self.unit.to_dict()}),
-            **({} if self.aggregates is None else {"aggregates": {**self.aggregates.to_dict(), "each": self.each}}),
         }
+        if self.aggregates is not None:
+            each = {"each": self.each, "each_delta": self.dp_delta / self.reads}
+            about["aggregates"] = {**self.aggregates.to_dict(), **each}
         if self.inverse:
             return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
         between = {} if self.between is None else {"between": list(self.between)}
@@ -156,10 +164,10 @@ def leakage_of(
     every: str | int | None = None,
     window: str | int | None = None,
 ) -> LeakageReport:
-    """What algorithms with a DP loss leak about one record, or the DP loss that keeps the leakage within a target.
+    """The leakage of algorithms with a DP loss under a model, or the DP loss that keeps the leakage within a target.
 
     Args:
-        model: what is believed about the data.
+        model: the model, or class of models, that the adversary uses.
         dp_epsilon: the DP loss of all that was released, added up, where one record changes its value; or
         target: the leakage that is allowed.
         length: records in the longest series, for chains; other models know their records.

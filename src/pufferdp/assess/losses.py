@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.assess.worst_algorithm import WorstAlgorithm
+from pufferdp.assess.worst_algorithm import ASSUMPTION, WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints
@@ -23,12 +23,12 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
-from pufferdp.leakage.tight import any_start, inputs
-from pufferdp.leakage.tight.attack import TightLeakage
-from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.tight.odds import OddsCurve, odds_series
-from pufferdp.leakage.tight.series import attack_on, series_leakage
-from pufferdp.leakage.tight.streams import EACH
+from pufferdp.bounds.tight import any_start, inputs
+from pufferdp.bounds.tight.attack import TightLeakage
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.odds import OddsCurve, odds_series
+from pufferdp.bounds.tight.series import attack_on, series_leakage
+from pufferdp.bounds.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.models.files.json import ModelLike, as_model
@@ -57,8 +57,8 @@ class LossesReport(Paged):
     losses: Floats
     """DP loss of each record."""
     leakage: Floats
-    """No algorithm with these losses leaks more about each record. Of more than a thousand records of many states the
-    worst one is exact, and the others are bounded."""
+    """No algorithm with these losses leaks more about each record under the model. Of more than a thousand records of
+    many states the worst one is exact, and the others are bounded."""
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
     adversary: Adversary
@@ -72,7 +72,7 @@ class LossesReport(Paged):
 
     @property
     def upper(self) -> float:
-        """No algorithm with these losses leaks more about any record."""
+        """No algorithm with these losses leaks more about any record under the model."""
         return float(self.leakage.max())
 
     @property
@@ -105,6 +105,7 @@ class LossesReport(Paged):
             "dp_epsilon": self.losses[records].tolist(),
             "leakage": self.leakage[records].tolist(),
             "attack": self.attack.to_dict(),
+            "assumption": ASSUMPTION,
         }
 
 
@@ -115,7 +116,7 @@ def leakage_of_losses(
     adversary: str = "bdp",
     progress: Progress | None = None,
 ) -> LossesReport:
-    """What algorithms with these DP losses, one for each record, leak about each record of a series.
+    """The leakage about each record of a series under a model, for algorithms with one DP loss for each record.
 
     Args:
         model: a chain, or a class of chains.

@@ -1,14 +1,18 @@
-"""What is left of a promise against somebody who believes something else (Song et al. 2017, Theorem 2.4).
+"""What a guarantee is worth against an adversary who uses another model than the one it was made for.
 
-A promise epsilon is made to those who believe a model of the class. Somebody with another belief gets epsilon + 2Δ,
-where Δ is the distance of that belief from the class (see leakage/divergence.py). The theorem is about an adversary who
-knows no record and about the secrets of the promise: "record i has value a", or secrets of your own.
+Two bounds hold, and the smaller one is the guarantee against that adversary:
+
+- For every mechanism that guarantees epsilon under the model: epsilon + 2Δ, where Δ is the distance of the other model
+  from the class (Song et al. 2017, Theorem 2.4; see bounds/distributions/divergence.py). It grows with the series.
+- For DP noise that was calibrated to guarantee epsilon under the model: what an algorithm with the DP epsilon of that
+  noise leaks under the other model.
+
+Both are about an adversary who knows no record, and about the value of each record, or secrets of your own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,8 +22,12 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.leakage.laws.base import inside
-from pufferdp.leakage.laws.divergence import (
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import number
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Curve
+from pufferdp.bounds.curves import curves, lowest
+from pufferdp.bounds.distributions.base import inside
+from pufferdp.bounds.distributions.divergence import (
     Divergence,
     chain_divergence,
     divergence_given,
@@ -38,40 +46,56 @@ _MOST_WORK: Final = 2**32
 
 @dataclass(frozen=True, kw_only=True)
 class Robustness(Paged):
-    """What is left of a promise against one belief. Prints as sentences.
+    """The guarantee against an adversary who uses another model. Prints as sentences.
 
-    >>> model, belief = (MarkovChain(transition=[[p, 1 - p], [0.4, 0.6]]) for p in (0.9, 0.88))
-    >>> left = robustness(model, belief, epsilon=1, length=10)
-    >>> round(left.delta, 4), round(left.epsilon, 4)
-    (0.9116, 2.8232)
+    >>> model, other = (MarkovChain(transition=[[p, 1 - p], [0.4, 0.6]]) for p in (0.9, 0.88))
+    >>> left = robustness(model, other, epsilon=1, length=10)
+    >>> round(left.delta, 4), round(left.epsilon, 4), round(left.leakage_under_other, 4), round(left.guarantee, 4)
+    (0.9116, 2.8232, 0.9409, 0.9409)
     """
 
     promised: float
-    """The epsilon promised to those who believe the model."""
+    """The epsilon that is guaranteed under the model."""
     delta: float
-    """How far the belief lies from the nearest model of the class; inf where one rules out what the other allows."""
+    """The distance of the other model from the nearest model of the class; inf where one rules out what the other
+    allows."""
     record: int | str | None
-    """The record that decides: its position in a series, or its name. None where the belief is in the class."""
+    """The record that decides the distance: its position in a series, or its name. None where the class contains the
+    other model."""
     value: str | None
     """The state of that record that decides."""
     exact: bool
-    """False: delta is an upper bound, and the nearest model of the class may be nearer."""
+    """False: delta is an upper bound, and another model of the class may be nearer."""
     reason: str | None = None
     """Why delta is infinite, if it is."""
     secret: str | None = None
     """Of secrets of your own the one that decides."""
+    dp_epsilon: float | None = None
+    """The DP epsilon of the noise; None where no DP noise is known to give this guarantee."""
+    leakage_under_other: float | None = None
+    """What any algorithm with this DP epsilon leaks at most under the other model; None where no bound is known."""
+    leakage_reason: str | None = None
+    """Why ``leakage_under_other`` is None, if it is."""
 
     @property
     def epsilon(self) -> float:
-        """The promise that is left: promised + 2·delta."""
+        """The bound for every mechanism with this guarantee: promised + 2·delta."""
         return self.promised + 2 * self.delta
+
+    @property
+    def guarantee(self) -> float:
+        """The guarantee of DP noise with ``dp_epsilon`` against the other model: the smaller of the two bounds."""
+        return self.epsilon if self.leakage_under_other is None else min(self.epsilon, self.leakage_under_other)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp robustness --json`` prints; infinite numbers are null, and ``reason`` says why."""
-        finite = math.isfinite(self.delta)
         return {
-            "delta": self.delta if finite else None,
-            "epsilon": self.epsilon if finite else None,
+            "delta": _finite(self.delta),
+            "epsilon": _finite(self.epsilon),
+            "leakage_under_other": self.leakage_under_other,
+            "leakage_reason": self.leakage_reason,
+            "dp_epsilon": self.dp_epsilon,
+            "guarantee": _finite(self.guarantee),
             "promised": self.promised,
             "record": self.record,
             "value": self.value,
@@ -82,6 +106,10 @@ class Robustness(Paged):
         }
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def robustness(
     model: ModelLike,
     belief: ModelLike,
@@ -89,18 +117,49 @@ def robustness(
     epsilon: float,
     length: int | None = None,
     secrets: SecretsLike | None = None,
+    dp_epsilon: float | None = None,
 ) -> Robustness:
-    """What is left of a promise to ``model`` against ``belief``.
+    """The guarantee that is left against an adversary who uses another model.
 
     Args:
-        model: the model or class the promise is made for.
-        belief: what somebody else believes; of a list of beliefs the worst counts.
-        epsilon: the promise.
+        model: the model or class for which the guarantee was made.
+        belief: the model that the adversary uses; of a class the worst model counts.
+        epsilon: the guarantee under ``model``.
         length: records in the series, for chains; other models know their records.
         secrets: secrets of your own, for models that know their records; by default every record's value.
+        dp_epsilon: the DP epsilon of the noise, where it is known; by default the largest one that guarantees
+            ``epsilon`` under ``model`` for every DP algorithm.
     """
     model, belief = as_model(model), as_model(belief, "belief")
     promised = checks.epsilon(epsilon)
+    spent = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
+    bound = _distance_bound(model, belief, promised, length, secrets)
+    if secrets is not None:
+        reason = "leakage bounds are about the value of a record, not about secrets of your own"
+        return replace(bound, leakage_reason=reason)
+    try:
+        if spent is None:
+            spent = _universal_curve(model, length).inverse(promised)
+        if not spent > 0:
+            raise NotApplicableError(f"no DP noise is known to guarantee epsilon {number(promised)} under the model")
+        return replace(bound, dp_epsilon=spent, leakage_under_other=_universal_curve(belief, length)(spent))
+    except NotApplicableError as error:
+        return replace(bound, leakage_reason=str(error))
+
+
+def _universal_curve(model: Model, length: int | None) -> Curve:
+    """The lowest bound on what any DP algorithm leaks to an adversary who knows no record.
+
+    Noise that was calibrated for an adversary who knows some records has a smaller DP epsilon, and leaks less.
+    """
+    bounds = curves(model, length, Adversary.PUFFERFISH)
+    return lowest({name: curve for name, curve in bounds.items() if curve.holds_for == EVERY_ALGORITHM})
+
+
+def _distance_bound(
+    model: Model, belief: Model, promised: float, length: int | None, secrets: SecretsLike | None
+) -> Robustness:
+    """The bound of Theorem 2.4, which holds for every mechanism with the guarantee."""
     series = series_of(model)
     if series is not None:
         if secrets is not None:
@@ -109,7 +168,7 @@ def robustness(
         record: int | str = divergence.record
     else:
         if model.real_valued:
-            raise ModelError(f"the model is {model!r}; beliefs are compared over records with states", value=model)
+            raise ModelError(f"the model is {model!r}; models are compared over records with states", value=model)
         if length is not None:
             raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
         ours, theirs = records_of(model), records_of(belief)
@@ -124,12 +183,12 @@ def robustness(
             return _own_secrets(ours, theirs, own, promised)
         divergence = max((_table(ours, candidate) for candidate in theirs.beliefs), key=lambda d: d.value)
         record, names = ours.records[divergence.record - 1], ours.domains[divergence.record - 1]
-    nothing = divergence.value == 0
+    contained = divergence.value == 0
     return Robustness(
         promised=promised,
         delta=divergence.value,
-        record=None if nothing else record,
-        value=None if nothing else names[divergence.state],
+        record=None if contained else record,
+        value=None if contained else names[divergence.state],
         exact=divergence.exact,
         reason=divergence.reason,
     )
@@ -166,29 +225,24 @@ def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
 
 def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
     chain = model.nearest(belief)
-    if chain is not None:
-        divergence = chain_divergence(belief, chain, length)
-        # Clipped rows are near ones, not the nearest series: nothing between 0 and infinity is more than a bound.
-        return Closest(
-            replace(divergence, exact=divergence.value in (0.0, math.inf)),
-            replace(chain, start=belief.start),
-            belief,
-            length,
-        )
     tried = [
         Closest(
-            chain_divergence(belief, chain, length),
-            replace(chain, start=belief.start) if chain.any_start else chain,
+            chain_divergence(belief, candidate, length),
+            replace(candidate, start=belief.start) if chain is not None or candidate.any_start else candidate,
             belief,
             length,
         )
-        for chain in model.chains
+        for candidate in (model.chains if chain is None else (chain,))
     ]
     if not tried:
-        raise NotApplicableError(f"the model is {model!r}; beliefs are compared with chains that can be listed")
+        raise NotApplicableError(f"the model is {model!r}; models are compared with chains that can be listed")
     best = min(tried, key=lambda c: c.divergence.value)
-    # An upper bound somewhere in the list: the chain it belongs to may be nearer than the one that was found.
-    exact = best.divergence.value == 0 or all(c.divergence.exact for c in tried)
+    # In a box, clipped rows are near ones and not the nearest series. In a list, a chain whose own distance is only
+    # bounded may be nearer than the best. Only 0 is exact in both, and infinity in a box.
+    if chain is not None:
+        exact = best.divergence.value in (0.0, math.inf)
+    else:
+        exact = best.divergence.value == 0 or all(c.divergence.exact for c in tried)
     return replace(best, divergence=replace(best.divergence, exact=exact))
 
 
@@ -247,32 +301,28 @@ def _any_groups(model: Model, belief: RecordModel, promised: float) -> Robustnes
 
 
 _POINTS: Final = 12
-_NEAR: Final = 1e-9
+"""Points of the figure on either side of the model."""
+_ROUNDING: Final = 1e-9
+"""Relative difference below which two probabilities are the same number."""
 
 
 @dataclass(frozen=True)
 class DriftPoint:
-    """How far a belief is from the class when one transition probability has drifted so far."""
+    """The bound against a model in which one transition probability has drifted."""
 
     probability: float
-    """Where the transition probability has got to."""
     delta: float
     epsilon: float
-    """What is left there: promised + 2·delta."""
+    """The bound there: promised + 2·delta."""
 
     def to_dict(self) -> dict[str, float | None]:
         """Infinite numbers are null."""
-        finite = math.isfinite(self.delta)
-        return {
-            "probability": self.probability,
-            "delta": self.delta if finite else None,
-            "epsilon": self.epsilon if finite else None,
-        }
+        return {"probability": self.probability, "delta": _finite(self.delta), "epsilon": _finite(self.epsilon)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """A line of beliefs through a model: one transition probability moves, the rest of its row is rescaled."""
+    """Models on a line through the model: one transition probability moves, the rest of its row is rescaled."""
 
     promised: float
     length: int
@@ -282,7 +332,7 @@ class Drift:
     """Where the model has the probability."""
     points: tuple[DriftPoint, ...]
     belief: DriftPoint | None
-    """The belief, if it lies on the line."""
+    """The other model, if it lies on the line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The key ``drift`` of ``pufferdp robustness --json``."""
@@ -297,37 +347,6 @@ class Drift:
         }
 
 
-def drift(
-    model: SeriesModel,
-    *,
-    epsilon: float,
-    length: int,
-    state_from: str,
-    state_to: str,
-    upto: float,
-    base: MarkovChain | None = None,
-    points: int = _POINTS,
-) -> list[DriftPoint]:
-    """What is left while one transition probability drifts from where the model has it to ``upto``.
-
-    Args:
-        model: the model or class the promise is made for.
-        epsilon: the promise.
-        length: records in the series.
-        state_from: the row of the probability that drifts.
-        state_to: its column; the rest of the row is rescaled.
-        upto: where the probability ends.
-        base: the chain that drifts; without it the model's own, the first of a list or the middle of an interval.
-        points: how many places on the way, both ends included.
-    """
-    promised = checks.epsilon(epsilon)
-    if not 0 <= upto <= 1:
-        raise ParameterError(f"upto is {upto:g}; a probability lies between 0 and 1", value=upto)
-    chain = model.middle if base is None else base
-    x, y = _entry(chain, state_from, state_to)
-    return _drift_points(model, chain, (x, y), upto, promised, length, checks.length(points, "points", least=2))
-
-
 def drift_towards(
     model: SeriesModel,
     belief: Model,
@@ -335,60 +354,42 @@ def drift_towards(
     epsilon: float,
     length: int | None,
     entry: str | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress = silent,
 ) -> Drift:
-    """The line through the chain of the class nearest to a belief, far enough to both sides to reach the belief.
+    """The bounds along a line through the chain of the class nearest to another model, to both sides of it.
 
     Args:
-        model: the model or class the promise is made for.
-        belief: what somebody else believes.
-        epsilon: the promise.
+        model: the model or class for which the guarantee was made.
+        belief: the model that the adversary uses.
+        epsilon: the guarantee under ``model``.
         length: records in the series.
-        entry: the probability that drifts, ``FROM:TO``; without it the one in which model and belief differ most.
+        entry: the probability that drifts, ``FROM:TO``; without it the one in which the two models differ most.
         progress: called with a few words before the long part.
     """
     promised = checks.epsilon(epsilon)
     near = closest(model, belief, length)
-    x, y = _widest(near) if entry is None else _entry(near.chain, *_names(entry, near.chain.labels))
-    here, there = (float(c.transition[x, y]) for c in (near.chain, near.belief))
     labels = near.chain.labels
-    if not 0 < here < 1:
-        raise ParameterError(
-            f"the model gives {labels[x]}:{labels[y]} probability {here:g}; however little it drifts, nothing is left",
-            value=entry,
-        )
-    if progress is not None:
-        progress("following the drift")
+    x, y = _widest(near) if entry is None else _drifting_entry(entry, near.chain)
+    here, there = (float(c.transition[x, y]) for c in (near.chain, near.belief))
+    progress("following the drift")
     reach = max(1.5 * abs(there - here), min(here, 1 - here) / 4)
     ends = max(here - reach, here / 10), min(here + reach, 1 - (1 - here) / 10)
-    down, up = (_drift_points(model, near.chain, (x, y), end, promised, near.length) for end in ends)
+
+    def bound(probability: float, drifted: Closest) -> DriftPoint:
+        delta = drifted.divergence.value
+        return DriftPoint(probability, delta, promised + 2 * delta)
+
+    places = np.concatenate([np.linspace(ends[0], here, _POINTS), np.linspace(here, ends[1], _POINTS)[1:]]).tolist()
     on_line = 0 < there < 1 and _chains_agree(_with_entry(near.chain, x, y, there), near.belief)
-    delta = near.divergence.value
     return Drift(
         promised=promised,
         length=near.length,
         state_from=labels[x],
         state_to=labels[y],
         probability=here,
-        points=tuple(down[:0:-1] + up),
-        belief=DriftPoint(there, delta, promised + 2 * delta) if on_line else None,
+        points=tuple(bound(p, closest(model, _with_entry(near.chain, x, y, p), near.length)) for p in places),
+        belief=bound(there, near) if on_line else None,
     )
-
-
-def _drift_points(
-    model: SeriesModel,
-    chain: MarkovChain,
-    entry: tuple[int, int],
-    upto: float,
-    promised: float,
-    length: int,
-    points: int = _POINTS,
-) -> list[DriftPoint]:
-    out = []
-    for p in np.linspace(float(chain.transition[entry]), upto, points).tolist():
-        delta = closest(model, _with_entry(chain, *entry, p), length).divergence.value
-        out.append(DriftPoint(p, delta, promised + 2 * delta))
-    return out
 
 
 def _with_entry(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
@@ -400,34 +401,26 @@ def _with_entry(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
     return replace(chain, transition=table, fitted=None)
 
 
-def _entry(chain: MarkovChain, state_from: str, state_to: str) -> tuple[int, int]:
-    """Row and column of a probability that can drift."""
-    for state in (state_from, state_to):
-        if state not in chain.labels:
-            known = ", ".join(chain.labels[:10])
-            raise ModelError(f"there is no state {state!r} to drift; the model has {known}", value=state)
-    x, y = chain.labels.index(state_from), chain.labels.index(state_to)
-    if chain.transition[x, y] == 1:
-        raise ParameterError(
-            f"{state_from} is always followed by {state_to}; the rest of its row is empty and cannot be rescaled",
-            value=(state_from, state_to),
-        )
-    return x, y
-
-
-def _names(entry: str, labels: tuple[str, ...]) -> tuple[str, str]:
-    """FROM:TO, where the names of states may hold colons themselves."""
-    cuts = [n for n, letter in enumerate(entry) if letter == ":"]
-    pairs = [(entry[:n], entry[n + 1 :]) for n in cuts]
+def _drifting_entry(entry: str, chain: MarkovChain) -> tuple[int, int]:
+    """Row and column of a probability FROM:TO that can drift; the names of states may hold colons themselves."""
+    labels = chain.labels
+    pairs = [(entry[:n], entry[n + 1 :]) for n, letter in enumerate(entry) if letter == ":"]
     known = [pair for pair in pairs if set(pair) <= set(labels)]
     if len(known) != 1:
         some = ", ".join(labels[:10])
         raise ParameterError(f"drift is {entry!r}; it must be FROM:TO with two of the states {some}", value=entry)
-    return known[0]
+    x, y = (labels.index(state) for state in known[0])
+    here = float(chain.transition[x, y])
+    if not 0 < here < 1:
+        raise ParameterError(
+            f"drift is {entry!r}, and the model gives it probability {here:g}; choose one that is neither 0 nor 1",
+            value=entry,
+        )
+    return x, y
 
 
 def _widest(near: Closest) -> tuple[int, int]:
-    """The probability in which model and belief differ most, among those that can drift."""
+    """The probability in which the two models differ most, among those that can drift."""
     here = near.chain.transition
     gap = np.where((here > 0) & (here < 1), abs(here - near.belief.transition), -1.0)
     if gap.max() < 0:
@@ -438,8 +431,8 @@ def _widest(near: Closest) -> tuple[int, int]:
 
 def _chains_agree(chain: MarkovChain, other: MarkovChain) -> bool:
     """Whether two chains agree up to rounding, the start included."""
-    if not np.allclose(chain.transition, other.transition, rtol=_NEAR, atol=_NEAR):
+    if not np.allclose(chain.transition, other.transition, rtol=_ROUNDING, atol=_ROUNDING):
         return False
     if chain.given_start is None or other.given_start is None:
         return chain.given_start is other.given_start and chain.any_start == other.any_start
-    return bool(np.allclose(chain.given_start, other.given_start, rtol=_NEAR, atol=_NEAR))
+    return bool(np.allclose(chain.given_start, other.given_start, rtol=_ROUNDING, atol=_ROUNDING))

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pufferdp.assess.worst_algorithm import ASSUMPTION
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.leakage.curve_forms import BlockBound
-from pufferdp.leakage.units.curves import secret_curve
-from pufferdp.leakage.units.events import EventCurve
-from pufferdp.leakage.units.secrets import StretchSecret
+from pufferdp.bounds.curve_forms import BlockBound
+from pufferdp.bounds.units.curves import secret_curve
+from pufferdp.bounds.units.events import EventCurve
+from pufferdp.bounds.units.secrets import StretchSecret
 from pufferdp.models.files.json import ModelLike, as_model
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecretReport(Paged):
-    """What any DP algorithm leaks about a secret in a stretch, or the loss that may be spent. Prints as a table.
+    """The leakage about a secret in an interval under a model, or the loss that may be spent. Prints as a table.
 
     >>> from pufferdp.models.chain import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
@@ -31,7 +32,7 @@ class SecretReport(Paged):
     dp_epsilon: float
     """The DP loss that is spent, or that may be."""
     leakage: float
-    """No DP algorithm with this loss shifts the odds about the secret by more; or the target."""
+    """Under the model, no DP algorithm with this loss changes the odds about the secret by more; or the target."""
     inverse: bool
     speaks_for: float | None
     """Of an event: what algorithms leak that speak for it; None for a whole stretch."""
@@ -58,6 +59,7 @@ class SecretReport(Paged):
             "adversary": str(self.adversary),
             "length": self.length,
             "theorem": self.theorem,
+            "assumption": ASSUMPTION,
         }
 
 
@@ -70,7 +72,7 @@ def secret_leakage(
     length: int | None = None,
     adversary: str = "bdp",
 ) -> SecretReport:
-    """What algorithms with a DP loss leak about a secret in a stretch, or the loss that keeps it within a target.
+    """The leakage of a DP loss about a secret in an interval under a model, or the loss that keeps it within a target.
 
     Args:
         model: a chain, or a list of chains, that start in their stationary law.

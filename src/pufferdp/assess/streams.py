@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from pufferdp.assess.losses import beliefs_of, exact_value, first_of_worst, listed, odds_curve, solvable
-from pufferdp.assess.worst_algorithm import WorstAlgorithm
+from pufferdp.assess.worst_algorithm import ASSUMPTION, WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
@@ -24,27 +24,13 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number
-from pufferdp.leakage.curve_forms import Curve, TightBound
-from pufferdp.leakage.curves import best_curve, curve
-from pufferdp.leakage.tight import streams as tight
-from pufferdp.leakage.tight.attack import TightLeakage
-from pufferdp.leakage.tight.odds import OddsSeries, odds_forever, odds_series
+from pufferdp.bounds.curve_forms import Curve, TightBound
+from pufferdp.bounds.curves import best_curve, curve
+from pufferdp.bounds.tight import streams as tight
+from pufferdp.bounds.tight.attack import TightLeakage
+from pufferdp.bounds.tight.odds import OddsSeries, odds_forever, odds_series
 from pufferdp.models.chain import Box, MarkovChain
 from pufferdp.models.files.json import ModelLike, as_model
-
-
-class _Parts(Protocol):
-    """What a stream leaks under one belief, step by step."""
-
-    @property
-    def backward(self) -> Floats: ...
-
-    @property
-    def forward(self) -> Floats: ...
-
-    @property
-    def total(self) -> Floats: ...
-
 
 _NAMES = ("backward", "forward", "total")
 
@@ -78,7 +64,7 @@ class StreamReport(Paged):
 
     @property
     def upper(self) -> float:
-        """No algorithm with these losses leaks more about any record."""
+        """No algorithm with these losses leaks more about any record under the model."""
         return float(self.total.max())
 
     @property
@@ -110,6 +96,7 @@ class StreamReport(Paged):
             "upper": self.upper,
             "attack": self.attack.to_dict(),
             "curve": self.curve,
+            "assumption": ASSUMPTION,
         }
 
 
@@ -157,6 +144,7 @@ class StreamBudget(Paged):
             "adversary": str(self.adversary),
             "constant": self.constant,
             "ends": ends,
+            "assumption": ASSUMPTION,
         }
 
 
@@ -168,7 +156,7 @@ def stream_leakage(
     adversary: str = "bdp",
     progress: Progress | None = None,
 ) -> StreamReport:
-    """What a stream leaks about the record of each step, whatever the algorithm.
+    """The leakage of a stream about the record of each step under a model, whatever the algorithm.
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> report = stream_leakage(chain, 0.1, length=288)
@@ -186,7 +174,7 @@ def stream_leakage(
     who, losses = checks.adversary(adversary), _losses(epsilons, length)
     endless = np.ndim(epsilons) == 0 and length is None
     beliefs, box = beliefs_of(model)
-    parts: list[_Parts] = []
+    parts: list[tight.StreamLeakage | OddsSeries] = []
     attacks: list[TightLeakage] = []
     for n, chain in enumerate(beliefs):
         tell = _percent_progress(progress, 3 * n, 3 * len(beliefs))
@@ -261,7 +249,9 @@ def _odds(belief: MarkovChain | Box, losses: Floats, endless: bool, who: Adversa
 def stream_budget(
     model: ModelLike, target: float, *, length: int | None = None, adversary: str = "bdp"
 ) -> StreamBudget:
-    """What each step of a stream may spend so that no record leaks more than the target; without a length: forever.
+    """The DP loss that each step may spend so that no record leaks more than the target under a model.
+
+    Without a length the stream has no end.
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> budget = stream_budget(chain, 1.0)

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
+from pufferdp.bounds.redaction.methods import pointwise
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows
-from pufferdp.leakage.redaction.regions import pointwise
 from pufferdp.publish.redaction.result import Redaction
 
 Output = tuple[str | os.PathLike[str], Layout]

@@ -1,7 +1,7 @@
-"""The algorithm that leaks most at a DP loss, and the adversary who learns most from it, in words and as plain values.
+"""The DP algorithm that leaks most, and the adversary who learns most from it, in words and as plain values.
 
-By Theorem 1 of docs/theory/tight.md the worst algorithm asks one yes/no question of each record: is it in this set of
-states? A yes makes the output e^tau times as likely as a no.
+By Theorem 1 of docs/theory/tight.md the worst-case algorithm asks one yes/no question of each record: is it in this set
+of states? A yes makes the output e^tau times as likely as a no.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.tight.attack import SideAttack, TightLeakage
+from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
 
+ASSUMPTION: Final = "under this model: the adversary's prior is the given model, or any model of the given class"
+"""The condition of every leakage bound, as JSON states it."""
 _MOST_RUNS: Final = 3
-"""Changes of the question on a side that a sentence tells."""
+"""Changes of the question on a side that a sentence lists."""
 _MOST_STATES: Final = 6
 """States of a question that a sentence names."""
 
@@ -33,20 +35,23 @@ class Question:
         """Distances and states."""
         return {"from": self.first, "to": self.last, "states": list(self.states)}
 
-    def words(self, side: str) -> str:
-        """The question to the records on a side, such as "before it"."""
+    @property
+    def words(self) -> str:
+        """The question in quotation marks."""
+        if len(self.states) > _MOST_STATES:
+            return f'"is it one of {len(self.states)} states ({", ".join(self.states[:3])}, …)?"'
+        return f'"is it {" or ".join(self.states)}?"'
+
+    def place(self, side: str) -> str:
+        """The records on a side, such as "before it"."""
         first, last = self.first, self.last
         if last is None:
-            where = f"all records from the {_ordinal(first)} {side}" if first > 1 else f"all records {side}"
-        elif first == last:
-            where = f"the {_ordinal(first)} record {side}" if first > 1 else f"the next record {side}"
-        elif first == 1:
-            where = f"the next {last:,} records {side}"
-        else:
-            where = f"the {_ordinal(first)} to {_ordinal(last)} record {side}"
-        if len(self.states) > _MOST_STATES:
-            return f"{where}: is it one of {len(self.states)} states ({', '.join(self.states[:3])}, …)?"
-        return f"{where}: is it {' or '.join(self.states)}?"
+            return f"all records from the {_ordinal(first)} {side}" if first > 1 else f"all records {side}"
+        if first == last:
+            return f"the {_ordinal(first)} record {side}" if first > 1 else f"the next record {side}"
+        if first == 1:
+            return f"the {last:,} records {side}"
+        return f"the {_ordinal(first)} to {_ordinal(last)} record {side}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,35 +123,41 @@ class WorstAlgorithm:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Who knows what, and what is asked; nothing where nothing leaks."""
+        """What the worst-case adversary knows and wants, and what is asked; nothing where nothing leaks."""
         if self.likelier == self.other:
             return ()
-        sides = (("before", self.before), ("after", self.after))
-        known = [
-            f"the record {side.known[0]:,} step{'s' * (side.known[0] != 1)} {place} it to be {side.known[1]}"
-            for place, side in sides
-            if side.known is not None
-        ]
-        who = " and ".join(known) or ("all other records" if self.knows_all else "no other record")
-        if self.before.first_law:
-            chances = " or ".join(f"{state} (probability {chance:.3g})" for state, chance in self.before.first_law)
-            who += f", and the first record to be {chances}"
-        learns = (
-            f"Most is learnt by someone who knows {who}, about the record being {self.likelier} and not {self.other}."
-        )
+        wants = f"and wants to decide whether the target is {self.likelier} or {self.other}"
+        learns = f"Worst-case adversary: knows {self._known()}, {wants}."
         asked = self._asked()
         return (learns, asked) if asked else (learns,)
+
+    def _known(self) -> str:
+        """The known records in words."""
+        before, after = self.before.known, self.after.known
+        if before is not None and before == after:
+            words = f"that the records {_steps(before[0])} before and after the target are both {before[1]}"
+        else:
+            sides = [(side, known) for side, known in (("before", before), ("after", after)) if known is not None]
+            records = [f"the record {_steps(steps)} {side} the target is {state}" for side, (steps, state) in sides]
+            nothing = "all other records" if self.knows_all else "no other record"
+            words = f"that {' and '.join(records)}" if records else nothing
+        if self.before.first_law:
+            chances = " or ".join(f"{state} (probability {chance:.3g})" for state, chance in self.before.first_law)
+            words += f", has the prior that the first record is {chances}"
+        return words
 
     def _asked(self) -> str:
         """The questions in a sentence; empty where there are none, or too many."""
         before, after = self.before.questions, self.after.questions
         if not (before or after) or max(len(before), len(after)) > _MOST_RUNS:
             return ""
-        if before == after:
-            parts = [run.words("on either side") for run in before]
-        else:
-            parts = [run.words("before it") for run in before] + [run.words("after it") for run in after]
-        return f"The worst algorithm asks {' It asks '.join(parts)}"
+        places = {Question(0, 0, (self.likelier,)).words: ["the target"]}
+        sides = [("on each side", before)] if before == after else [("before it", before), ("after it", after)]
+        for side, runs in sides:
+            for run in runs:
+                places.setdefault(run.words, []).append(run.place(side))
+        questions = [f"{question} for {' and '.join(records)}" for question, records in places.items()]
+        return f"The worst-case DP algorithm answers, with noise, {'; '.join(questions)}."
 
 
 def _questions(side: SideAttack, labels: Sequence[str]) -> tuple[Question, ...]:
@@ -161,6 +172,10 @@ def _questions(side: SideAttack, labels: Sequence[str]) -> tuple[Question, ...]:
     if runs and runs[-1].last == len(side.questions) and (side.records is None or side.records > len(side.questions)):
         runs[-1] = Question(runs[-1].first, None, runs[-1].states)
     return tuple(runs)
+
+
+def _steps(n: int) -> str:
+    return f"{n:,} step{'s' * (n != 1)}"
 
 
 def _ordinal(n: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +23,13 @@ def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+def exact_sum(numbers: Floats) -> Fraction:
+    """The sum of doubles, whatever their order, with twice the digits of a double."""
+    values = numbers.tolist()
+    rounded = math.fsum(values)
+    return Fraction(rounded) + Fraction(math.fsum([*values, -rounded]))
 
 
 def distinct(array: npt.NDArray[Scalar], axis: int | None = None) -> npt.NDArray[Scalar]:

@@ -6,6 +6,7 @@
     │   ├── ModelError            a model, a class of models or a model file
     │   ├── QueryError            a query that does not exist or does not fit the model
     │   ├── DataError             a file, a frame, a column, a record
+    │   │   └── ValuesError       a value: with a ledger it is told after the charge (exit 1)
     │   ├── CertificateError      a certificate that cannot be read
     │   ├── MechanismError        a mechanism from outside that fails, hangs or answers nonsense
     │   └── LedgerError           a ledger that cannot be opened, read or written
@@ -52,6 +53,10 @@ class QueryError(InputError):
 
 class DataError(InputError):
     """A file, a frame, a column or a record cannot be used."""
+
+
+class ValuesError(DataError):
+    """A value of the data is no state, or the model rules it out. With a ledger this is told after the charge."""
 
 
 class CertificateError(InputError):

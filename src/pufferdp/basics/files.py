@@ -16,17 +16,32 @@ from pufferdp.basics.places import check_place
 
 LONGEST: Final = 2**28
 """Characters of a JSON file that is read: one without an end must not fill the memory."""
+MOST_VALUES: Final = 2**21
+"""Values and names of a JSON file that is read. Python keeps up to 400 bytes for one that is not as it must be, so that
+a stranger's file takes less than a gigabyte; a model of a thousand states has half as many."""
 LARGEST_WHOLE: Final = 2**63
 """Whole numbers from here on fit into no database and no column."""
 
 
-class TwiceError(ValueError):
-    """A name that comes twice in one JSON object: readers differ in which of its values they take."""
+class JsonRuleError(ValueError):
+    """A JSON text with more values than are read, or with one name twice, of which readers take different values."""
 
 
 def parse_json(text: str) -> Any:
     """The content of a JSON text from outside. Raises ValueError, or RecursionError where it is nested too deep."""
+    if _has_too_many(text):
+        raise JsonRuleError(f"it has more than {MOST_VALUES:,} values and names, the most that are read")
     return json.loads(text, object_pairs_hook=_each_once)
+
+
+def _has_too_many(text: str) -> bool:
+    """Whether a JSON text has more values and names than are read; each comes after one of four characters."""
+    if sum(map(text.count, "[{,:")) <= MOST_VALUES:
+        return False
+    # Texts may have these characters in them: only what is outside of quotes counts, and each text is a value.
+    bare = text.replace("\\\\", "").replace('\\"', "")
+    outside = "".join(bare.split('"', 2 * MOST_VALUES)[::2])
+    return sum(map(outside.count, "[{,:")) > MOST_VALUES
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -34,31 +49,37 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         times = Counter(name for name, _ in pairs)  # counted one by one, a million names take hours
         twice = next(name for name in content if times[name] > 1)
-        raise TwiceError(f"{twice[:60]!r} is given twice; give every name once")
+        raise JsonRuleError(f"{twice[:60]!r} is given twice; give every name once")
     return content
+
+
+def read_text(path: str | os.PathLike[str], what: str, error: type[InputError], longest: int) -> str:
+    """The text of a file from outside; rejects one that is not there, is no text or is too long."""
+    try:
+        # Some editors put a byte order mark first.
+        with Path(file_path(path, what)).open(encoding="utf-8-sig") as file:
+            text = file.read(longest + 1)
+    except FileNotFoundError:
+        raise error(f"{what} {str(path)!r} does not exist", value=path) from None
+    except IsADirectoryError:
+        raise error(f"{what} {str(path)!r} is a folder; name the JSON file in it", value=path) from None
+    except UnicodeDecodeError:
+        raise error(f"{what} {str(path)!r} is not text; it must be JSON in UTF-8", value=path) from None
+    except OSError as failure:
+        raise error(f"{what} {str(path)!r} cannot be read: {failure.strerror}", value=path) from None
+    if len(text) > longest:
+        raise error(f"{what} {str(path)!r} is longer than {longest:,} characters; none is", value=path)
+    return text
 
 
 def read_json(path: str | os.PathLike[str], what: str) -> object:
     """The content of a JSON file that a person wrote."""
-    try:
-        # Some editors put a byte order mark first.
-        with Path(file_path(path, what)).open(encoding="utf-8-sig") as file:
-            text = file.read(LONGEST + 1)
-        if len(text) > LONGEST:
-            raise ModelError(f"{what} {str(path)!r} is longer than {LONGEST:,} characters; none is", value=path)
-    except FileNotFoundError:
-        raise ModelError(f"{what} {str(path)!r} does not exist", value=path) from None
-    except IsADirectoryError:
-        raise ModelError(f"{what} {str(path)!r} is a folder; name the JSON file in it", value=path) from None
-    except UnicodeDecodeError:
-        raise ModelError(f"{what} {str(path)!r} is not text; it must be JSON in UTF-8", value=path) from None
-    except OSError as error:
-        raise ModelError(f"{what} {str(path)!r} cannot be read: {error.strerror}", value=path) from None
+    text = read_text(path, what, ModelError, LONGEST)
     if not text.strip():
         raise ModelError(f"{what} {str(path)!r} is empty; it must be JSON", value=path)
     try:
         return parse_json(text)
-    except TwiceError as error:
+    except JsonRuleError as error:
         raise ModelError(f"{what} {str(path)!r}: {error}", value=path) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like, held back while what was charged is on its way to its owner."""
+"""Signals that would end the process, held back while what was charged is on its way to its owner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-_SIGNALS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_NOT_HELD: Final = {
+    getattr(signal, f"SIG{name}", None)
+    for name in (
+        *("KILL", "STOP"),  # cannot be caught
+        *("CHLD", "CONT", "INFO", "TSTP", "TTIN", "TTOU", "URG", "WINCH"),  # do not end a process
+        *("BUS", "EMT", "FPE", "ILL", "SEGV"),  # an instruction that fails would be tried again for ever
+    )
+}
+_SIGNALS: Final = sorted(signal.valid_signals() - _NOT_HELD)
+"""Signals that end a process and can be held back: whoever sends one, a charge keeps its answer."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -85,7 +94,7 @@ def held() -> Iterator[None]:
     finally:
         _STATE.holding.pop()
         if not _STATE.holding and not _STATE.prolonged:
-            for number in _STATE.restore()[:1]:
+            for number in dict.fromkeys(_STATE.restore()):
                 signal.raise_signal(number)
     _end_where_allowed()
 

@@ -301,7 +301,7 @@ def _is_file(target: Path, there: os.stat_result | None, file: str) -> bool:
     other = _status(Path(file))
     if there is not None and other is not None:
         return os.path.samestat(there, other)
-    return there is None and other is None and _same_place(target, _real(file))
+    return there is None and other is None and _same_place(target, Path(os.path.realpath(file)))
 
 
 def _same_place(one: Path, other: Path) -> bool:
@@ -364,14 +364,8 @@ def _is_stream(status: os.stat_result) -> bool:
     return False
 
 
-def _real(path: str) -> Path:
-    return Path(os.path.realpath(path))
-
-
 def _kind(mode: int) -> str:
-    if stat.S_ISFIFO(mode):
-        return "a pipe"
-    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def _cut(text: str) -> str:

@@ -6,9 +6,11 @@ import math
 import re
 import shutil
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
+from urllib.parse import unquote
 
 WIDEST: Final = 96
 """Lines of text are never wider."""
@@ -31,6 +33,16 @@ def number(value: float | None) -> str:
         text = f"{value:,.{min(digits, 6)}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{value:.3e}"
+
+
+def rounded(value: float, error: float) -> str:
+    """A share with the decimals that its error supports, four at most.
+
+    >>> rounded(0.73304, 0.2), rounded(0.73304, 0.0042), rounded(0.73304, 1e-9)
+    ('0.7', '0.733', '0.7330')
+    """
+    decimals = min(4, max(1, -math.floor(math.log10(error)))) if error > 0 else 4
+    return f"{value:.{decimals}f}"
 
 
 def whole_number(count: int, most: int = 10**15) -> str:
@@ -106,3 +118,47 @@ def visible(text: str) -> str:
     A stranger's file has names and warnings in it, and those must not write over what we say of the file.
     """
     return _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def normalised_identity(name: str) -> str:
+    """The form in which IDs are compared: Unicode NFKC, casefolded, without whitespace and format characters.
+
+    A whole number that a tool has written as 1.0 is 1.
+    """
+    if not name.isascii():
+        kept = (sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+        name = unicodedata.normalize("NFKC", "".join(kept).casefold())
+    name = "".join(name.split()).casefold()
+    whole = name.removesuffix(".0")
+    return whole if whole.removeprefix("-").isdecimal() else name
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is a URL or connection string, which may hold a password; a ``Path`` of a URL has one slash."""
+    return "://" in text or "password=" in text or text.strip().lower().startswith(("postgres:", "postgresql:"))
+
+
+def redacted_url(text: str) -> str:
+    """A URL without its password, wherever the password stands in it; any other text as it is."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return text
+    # A password may hold any sign that nobody has escaped, so that all from the first colon to the last @ is left out.
+    user, at, address = rest.rpartition("@")
+    host, *options = re.split("[?&]", address)
+    known = re.split("[:/?&]", user, maxsplit=1)
+    shown = known[0] + ":…" * (len(known) > 1) + at
+    shown += re.sub(r"^([^\[:/]*):(?!\d*(/|,|$))[^/]*", r"\1:…", host)  # a port is a number
+    for n, option in enumerate(options):
+        name, equals, value = option.partition("=")
+        secret = "pass" in unquote(name).lower() or not equals
+        shown += ("&" if n else "?") + name * bool(equals) + equals + ("…" if secret else value)
+    return f"{scheme}://{shown}"
+
+
+def redacted_message(error: BaseException, url: str) -> str:
+    """The words of a driver's error on one line; its kind alone where they repeat what a shown URL leaves out."""
+    words = " ".join(str(error).split())
+    parts = {form for part in re.split("[:/@?&=]", url) for form in (part, unquote(part))}
+    secrets = parts - set(re.split("[:/@?&=]", redacted_url(url)))
+    return type(error).__name__ if any(secret and secret in words for secret in secrets) else words

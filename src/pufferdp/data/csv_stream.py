@@ -5,36 +5,27 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 
-from pufferdp.basics.errors import DataError
-from pufferdp.data.layout import Coding, Layout, read_distance, shorten
+from pufferdp.basics.errors import DataError, ValuesError
+from pufferdp.basics.frames import csv_text
+from pufferdp.data.frames.times import SAMPLE, all_times
+from pufferdp.data.layout import Coding, Layout, check_row_order, columns_of, hides_values, read_distance, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import LONGEST_LINE, MISSING_TEXTS, check_line
-from pufferdp.data.ranges import (
-    EVERYTHING,
-    UNITS,
-    Moment,
-    Range,
-    Ranges,
-    has_no_zone,
-    moment_text,
-    read_last,
-    read_moment,
-)
+from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, moment_text, read_ends, read_last, read_moment
 from pufferdp.data.rewrite import Codes
 from pufferdp.models.chain import Move
 
 _BLOCK: Final = 1 << 22
-_ROWS: Final = 1 << 16
 _MISSING, _UNKNOWN = -1, -2
 
 
@@ -63,7 +54,7 @@ def change_lines(
     """Read CSV lines, change the states and write them with the columns that say whose and when they are.
 
     Lines outside the stretch of the layout are passed over. ``begin`` is called with the records that may come, once
-    the first of them were read and nothing was wrong with them, before anything is written. ``passed`` is kept up to
+    the first of them are there, before any value is looked at and before anything is written. ``passed`` is kept up to
     date for whoever wants to know how far a stream came that was broken off. ``refuse`` is called with the moves of
     each block before the block is written; without it nobody looks at moves.
     """
@@ -89,37 +80,36 @@ def change_lines(
     links = None if refuse is None and (layout.step is None or layout.order is None) else _Links(layout)
     for block in _columns(source, len(names), passed):
         columns, lines = block, None
+        if not begun:
+            check_row_order(names, columns_of(layout), partial(_time_columns, names, block))
         if stretch is not None:
             lines = stretch.lines(block[names.index(str(layout.order))], passed)
             columns = [[column[n] for n in lines] for column in block]
         if not columns[0]:
             passed.line += len(block[0])
             continue
+        first = not begun
+        if first:
+            begun = True
+            begin(EVERYTHING if stretch is None else stretch.ranges)
         codes = coder(columns[places[-1]], passed, lines)
         if links is not None:
             moves = links(codes, *(None if n is None else columns[names.index(n)] for n in (layout.by, layout.order)))
             passed.holes = links.holes
             if refuse is not None:
                 refuse(moves)
-        if not begun:
-            begun = True
-            begin(EVERYTHING if stretch is None else stretch.ranges)
-            out = io.StringIO()
-            csv.writer(out, lineterminator="\n").writerow(wanted)
-            sink.write(out.getvalue().encode())
+        if first:
+            sink.write(csv_text([wanted]).encode())
         missing = int(np.count_nonzero(codes < 0))
         passed.missing += missing
         passed.records += len(codes) - missing
         passed.line += len(block[0])
         changed = map(texts.__getitem__, change(codes).tolist())
         if plain and len(places) == 1:
-            sink.write(("\n".join(changed) + "\n").encode())
-            sink.flush()
-            continue
-        out = io.StringIO()
-        row_keys = [columns[p] for p in places[:-1]]
-        csv.writer(out, lineterminator="\n").writerows(zip(*row_keys, changed, strict=True))
-        sink.write(out.getvalue().encode())
+            text = "\n".join(changed) + "\n"
+        else:
+            text = csv_text(zip(*(columns[p] for p in places[:-1]), changed, strict=True))
+        sink.write(text.encode())
         sink.flush()
     if not passed.records:
         where = f" with {layout.order!r} {layout.stretch}" if layout.is_part else ""
@@ -171,67 +161,72 @@ def change_file(
 
 
 def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
-    """The columns of a block of lines at a time; lines with quotes go through the csv module."""
-    rest = b""
-    # What has come so far, and not a whole block: a device that sends a line a minute gets its answers as it goes.
+    """The columns of all records that are complete, each time that bytes have come.
+
+    A device that sends a line a minute gets its answers as it goes: no record waits for a block to fill.
+    """
     read: Callable[[int], bytes] = getattr(source, "read1", source.read)
-    while block := read(_BLOCK):
-        block = rest + block
+    rest, ended = b"", False
+    while not ended:
+        block = read(_BLOCK)
+        ended = not block
+        block = rest + block if block else rest + b"\n" * bool(rest)  # the last line may have no end
         cut = block.rfind(b"\n") + 1
-        rest, block = block[cut:], block[:cut]
-        check_line(rest, passed.line + 1 + block.count(b"\n"), "the stream")
-        if b'"' in block or b'"' in rest:
-            # A quoted field may go on over lines.
-            lines = itertools.chain(io.BytesIO(block + rest + _line(source)), iter(lambda: _line(source), b""))
-            yield from _quoted((_text(line, passed) for line in lines), width, passed)
-            return
-        if block:
-            yield _split(block, width, passed)
+        text, rest = _text(block[:cut], passed), block[cut:]
+        if '"' in text:
+            rows, still_open = _quoted(text, passed)
+            columns, rest = _transposed(rows, width, passed), still_open.encode() + rest
+        else:
+            lines = text.replace("\r\n", "\n").split("\n")[:-1]
+            columns = [lines] if width == 1 else _transposed([line.split(",") for line in lines], width, passed)
+        check_line(rest, passed.line + 1 + text.count("\n"), "the stream")
+        if columns and columns[0]:
+            yield columns
     if rest:
-        yield _split(rest + b"\n", width, passed)
+        raise _not_csv(passed)
 
 
-def _line(source: BinaryIO) -> bytes:
-    line = source.readline(LONGEST_LINE + 1)
-    if len(line) > LONGEST_LINE:
-        raise DataError(f"a line of the stream is longer than {LONGEST_LINE:,} bytes; this is not a table of records")
-    return line
+def _time_columns(names: Sequence[str], block: Sequence[Sequence[str]]) -> list[str]:
+    """The columns whose first fields are written as times."""
+    fields = [[None if text in MISSING_TEXTS else text for text in column[:SAMPLE]] for column in block]
+    return [name for name, values in zip(names, fields, strict=True) if all_times(values)]
 
 
-def _split(block: bytes, width: int, passed: Passed) -> list[Sequence[str]]:
-    text = _text(block, passed)
-    lines = text.removesuffix("\n").split("\n")
-    if "\r" in text:
-        lines = [line.removesuffix("\r") for line in lines]
-    if width == 1:
-        return [lines]
-    rows = [line.split(",") for line in lines]
-    if any(len(row) != width for row in rows):
-        wrong = next(n for n, row in enumerate(rows) if len(row) != width)
-        raise _fields(passed.line + wrong + 1, len(rows[wrong]), width)
+def _transposed(rows: list[list[str]], width: int, passed: Passed) -> list[Sequence[str]]:
+    for n, row in enumerate(rows):
+        if len(row) != width:
+            raise DataError(
+                f"line {passed.line + n + 1} has {len(row)} fields; the header has {width}: give every line the same "
+                "number"
+            )
     return list(zip(*rows, strict=True))
 
 
-def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
-    reader = csv.reader(lines)
-    while rows := _next_rows(reader, passed):
-        for n, row in enumerate(rows):
-            if len(row) != width:
-                raise _fields(passed.line + n + 1, len(row), width)
-        yield list(zip(*rows, strict=True))
+def _quoted(text: str, passed: Passed) -> tuple[list[list[str]], str]:
+    """The records of whole lines, and the text of the last one where a quote is still open: it goes on."""
+    lines, asked_for_more = list(io.StringIO(text)), False
 
+    def feed() -> Iterator[str]:
+        nonlocal asked_for_more
+        yield from lines
+        asked_for_more = True
 
-def _next_rows(reader: Iterator[list[str]], passed: Passed) -> list[list[str]]:
+    rows, used, reader = list[list[str]](), 0, csv.reader(feed())
     try:
-        return list(itertools.islice(reader, _ROWS))
+        for row in reader:
+            if asked_for_more:
+                break
+            rows.append(row or [""])
+            used = reader.line_num
     except csv.Error:  # its message may repeat data
-        raise DataError(
-            f"the stream cannot be parsed after line {passed.line}: a field is too long, or a quote is not closed"
-        ) from None
+        raise _not_csv(passed) from None
+    return rows, "".join(lines[used:])
 
 
-def _fields(line: int, count: int, width: int) -> DataError:
-    return DataError(f"line {line} has {count} fields; the header has {width}: give every line the same number")
+def _not_csv(passed: Passed) -> DataError:
+    return DataError(
+        f"the stream cannot be parsed after line {passed.line}: a field is too long, or a quote is not closed"
+    )
 
 
 def _text(block: bytes, passed: Passed) -> str:
@@ -280,23 +275,15 @@ class _Stretch:
 
 def _unit_of(text: str, layout: Layout) -> str:
     """What the order is measured in, told by its first text."""
-    for unit in UNITS:
-        try:
-            read_moment(text, unit)
-        except DataError:
-            continue
-        return unit
-    raise DataError(f"{layout.order!r} begins with {shown(text)}, which is not a number, a date or a time", value=text)
+    try:
+        return read_ends(text, None)[0]
+    except DataError:
+        message = f"{layout.order!r} begins with {shown(text)}, which is not a number, a date or a time"
+        raise DataError(message, value=text) from None
 
 
 def _read_place(text: str, unit: str) -> Moment:
-    """Where a line lies. A time without a zone among times with one would be taken for UTC, which nobody said."""
     place = read_moment(text, unit)
-    if unit == "utc" and has_no_zone(text):
-        raise DataError(
-            f"{text!r} has no time zone, and times before it have one; write the zone in all lines or in none",
-            value=text,
-        )
     assert place is not None
     return place
 
@@ -424,10 +411,12 @@ class _Coder:
         """
         get = self._codes.__getitem__ if self._coding.bins is None else self._bin
         codes = np.fromiter(map(get, texts), dtype=np.int16, count=len(texts))
+        if hides_values():
+            codes[codes != _MISSING] = 0
         least = int(codes.min(initial=0))
         if least == _UNKNOWN:
             n = int(np.argmax(codes == _UNKNOWN))
-            raise DataError(
+            raise ValuesError(
                 f"{shown(texts[n])} on line {passed.line + (n if lines is None else lines[n]) + 1} is not a state; "
                 f"the states are {shorten(self._coding.labels)}",
                 value=texts[n],

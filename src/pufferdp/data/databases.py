@@ -18,13 +18,16 @@ import duckdb
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.extras import install_advice
 from pufferdp.basics.scratch import scratch
+from pufferdp.basics.words import redacted_message
 from pufferdp.data import files
 from pufferdp.data.layout import Columns, check_columns, shorten
-from pufferdp.data.parts import identifier, literal, typed_condition, untyped_condition
+from pufferdp.data.parts import identifier, literal, path_literal, typed_condition, untyped_condition, within_limit
 
 Load = Callable[[], duckdb.DuckDBPyRelation]
 _SERVERS: Final = ("postgresql://", "postgres://")
 _FILES: Final = (".sqlite", ".sqlite3", ".db")
+_STEPS: Final = 1_000_000
+"""Steps of SQLite's machine, some hundredths of a second, between two looks for Ctrl-C."""
 _TYPES: Final = {
     **dict.fromkeys(("int2", "int4", "int8"), "BIGINT"),
     **dict.fromkeys(("float4", "float8", "numeric"), "DOUBLE"),
@@ -78,13 +81,12 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             order = f"COPY ({rows}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
             with _through_a_file(types) as (file, load), server.cursor() as cursor:
                 with cursor.copy(order) as stream:
-                    for chunk in stream:
-                        file.write(chunk)
+                    file.writelines(within_limit(stream, repr(table)))
                 return load()
     except psycopg.Error as error:
-        # The server's own words may repeat data or the password; the name of the error does not.
-        first = str(error).splitlines()[:1] if isinstance(error, psycopg.OperationalError) else []
-        why = first[0] if first and _password(url) not in first[0] else type(error).__name__
+        # The server's own words may repeat data; those about the connection do not.
+        connecting = isinstance(error, psycopg.OperationalError)
+        why = redacted_message(error, address) if connecting else type(error).__name__
         raise DataError(f"PostgreSQL table {table!r} could not be read: {why}; check the URL and your rights") from None
 
 
@@ -100,10 +102,6 @@ def _table_of(url: str) -> tuple[str, str]:
         )
     rest = urlencode([(key, value) for key, value in options if key != "table"])
     return urlunsplit(parts._replace(query=rest)), tables[0]
-
-
-def _password(url: str) -> str:
-    return urlsplit(url).password or "\0"
 
 
 def _describe(server: Any, table: str) -> tuple[str, dict[str, tuple[str, str]]]:
@@ -149,6 +147,10 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
         raise DataError(f"there is no file {path[:200]!r}; check the path", value=path)
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
+            # Python looks for Ctrl-C only where it runs a line of its own, and a view may go on without giving a row.
+            database.set_progress_handler(lambda: 0, _STEPS)
+            # A view may call no function that does more than compute.
+            database.execute("PRAGMA trusted_schema = OFF")
             query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
             tables = [name for (name,) in database.execute(f"{query} ORDER BY name")]
             if table not in tables:
@@ -163,9 +165,11 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             # A column of SQLite has no type: all come as text, and the order gets the type that fits.
             with _through_a_file(dict.fromkeys(columns.roles, "VARCHAR"), untyped=columns) as (file, load):
                 query = f"SELECT {picked} FROM {identifier(table)}{untyped_condition(columns)}"
-                file.writelines(_lines(database.execute(query), columns))
+                file.writelines(within_limit(_lines(database.execute(query), columns), repr(source)))
                 return load()
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from None
         raise DataError(
             f"{path!r} could not be read by SQLite: {type(error).__name__}; check that it is whole"
         ) from None
@@ -195,7 +199,7 @@ def _through_a_file(types: Mapping[str, str], *, untyped: Columns | None = None)
             connection = files.connect()
             kinds = ", ".join(f"{literal(role)}: {literal(kind)}" for role, kind in types.items())
             scan = (
-                f"read_csv({literal(str(path))}, auto_detect = false, header = false, delim = ',', quote = '\"', "
+                f"read_csv({path_literal(path)}, auto_detect = false, header = false, delim = ',', quote = '\"', "
                 f"escape = '\"', nullstr = '', allow_quoted_nulls = false, columns = {{{kinds}}})"
             )
             with files.reading("the table"):

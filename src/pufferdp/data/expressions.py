@@ -8,7 +8,7 @@ from fractions import Fraction
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.layout import Coding, Distance, read_distance
+from pufferdp.data.layout import Coding, Distance, hides_values, read_distance
 from pufferdp.data.matching import keys_of
 from pufferdp.data.sources import Frame
 from pufferdp.data.tables import Table
@@ -25,6 +25,9 @@ def coded(table: Table, coding: Coding) -> Frame:
     """Add the column code: the index of the state, ``MISSING`` or ``UNKNOWN``."""
     if coding.bins is not None:
         need_numbers(table, "bins need numbers")
+    if hides_values():
+        code: nw.Expr = nw.lit(0, nw.Int64)
+    elif coding.bins is not None:
         x = nw.col("number")
         inside = (x >= coding.bins[0]) & (x <= coding.bins[-1])
         code = nw.when(inside).then(_bin(x, coding.bins, 0, len(coding.labels))).otherwise(nw.lit(UNKNOWN, nw.Int64))

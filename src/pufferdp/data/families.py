@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,11 +12,12 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.basics.errors import DataError
+from pufferdp.basics.arrays import exact_sum
+from pufferdp.basics.errors import DataError, ValuesError
 from pufferdp.basics.words import rows_text
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Counts, Layout, shorten
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.ranges import Ranges
 from pufferdp.data.series import Series, open_series
@@ -67,8 +67,8 @@ def read_families(
     else:
         sizes = frame.group_by("person").agg(nw.len().alias("rows"))
         lengths = [(int(a), int(b)) for a, b in rows(sizes.group_by("rows").agg(nw.len().alias("families")))]
-    (clipped,) = doubles(frame.select(nw.col("number").clip(*clip)))
-    return Families(lengths=tuple(sorted(lengths)), clipped=Fraction(math.fsum(clipped.tolist())))
+    (numbers,) = doubles(frame.select(_number().clip(*clip)))
+    return Families(lengths=tuple(sorted(lengths)), clipped=exact_sum(numbers))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -95,8 +95,8 @@ class NumberSeries:
         return f"NumberSeries({self.lengths})"
 
     def clipped(self, low: float, high: float) -> Fraction:
-        """EXACT: the sum of the clipped numbers, rounded to a double once."""
-        return Fraction(math.fsum(np.clip(self.numbers, low, high).tolist()))
+        """EXACT: the sum of the clipped numbers."""
+        return exact_sum(np.clip(self.numbers, low, high))
 
 
 @reading()
@@ -107,10 +107,10 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
     if not table.numeric:
         raise DataError(f"the column {layout.column!r} holds text; the model is about numbers: convert the column")
     people = [] if layout.by is None else ["person"]
-    strange = (nw.col("number").is_null() | ~nw.col("number").is_finite()) & ~nw.col("value").is_null()
+    strange = (_number().is_null() | ~_number().is_finite()) & ~nw.col("value").is_null()
     wrong = table.frame.filter(strange).select("value", "order", *people).sort("order", *people)
     for value, *where in rows(wrong.head(1)):
-        raise DataError(
+        raise ValuesError(
             f"{shown(value)} at {table.place(*where)} is not a finite number, and the model is about numbers; correct "
             "it or drop it",
             value=value,
@@ -120,7 +120,7 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
     present = table.frame.filter(~nw.col("value").is_null())
     present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*people, "order")
     distance = (nw.col("order") - nw.col("order_before")).cast(nw.Float64).fill_null(-1.0).alias("distance")
-    numbers, distances = doubles(present.select("number", distance))
+    numbers, distances = doubles(present.select(_number(), distance))
     return NumberSeries(
         table=table,
         series=series,
@@ -135,6 +135,12 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
 
 
 _ANY_NUMBER: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
+
+
+def _number() -> nw.Expr:
+    """The number of a row; 0 where values are hidden."""
+    number = nw.col("number")
+    return nw.when(number.is_finite()).then(0.0).otherwise(0.0).alias("number") if hides_values() else number
 
 
 def _numbers(frame: Frame, column: str, by: str | None) -> Frame:
@@ -159,9 +165,9 @@ def _numbers(frame: Frame, column: str, by: str | None) -> Frame:
             f"{column!r} is missing in {rows_text(lacking)}; every record needs its number: fill it in, "
             "or leave the whole family out"
         )
-    strange = frame.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
+    strange = frame.filter(_number().is_null() | ~_number().is_finite())
     for (value_found,) in rows(strange.select("value").head(1)):
-        raise DataError(f"{shown(value_found)} in {column!r} is not a finite number; correct it", value=value_found)
+        raise ValuesError(f"{shown(value_found)} in {column!r} is not a finite number; correct it", value=value_found)
     if by is not None:
         ((nobody,),) = rows(frame.select(nw.col("person").is_null().cast(nw.Int64).sum().alias("nobody")))
         if nobody:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +14,13 @@ import duckdb
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch_folder
-from pufferdp.data.layout import Columns, check_columns, shorten
+from pufferdp.data.frames.times import relation_times
+from pufferdp.data.layout import Columns, check_columns, check_row_order, shorten
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import (
     Parts,
     check_lines_of,
+    check_parquet_size,
     csv_scan,
     find_parts,
     identifier,
@@ -69,7 +71,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     """A private database in memory that may spill to a folder of our own."""
     connection = duckdb.connect()
     connection.execute(f"SET temp_directory = {literal(_spill_folder())}")
-    if limit := os.environ.get("PUFFERDP_MEMORY"):
+    if limit := os.environ.get("PUFFERDP_MEMORY"):  # by default DuckDB takes 80 % of the memory
         try:
             connection.execute(f"SET memory_limit = {literal(limit)}")
         except duckdb.Error:
@@ -97,10 +99,14 @@ def reading(what: str = "the data") -> Iterator[None]:
     """Turn the engines' errors into ours, cut to what helps: where, and why. Also works as a decorator."""
     try:
         yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
     except duckdb.Error as error:
         raise DataError(f"{what} could not be read: {_reason(error)}") from None
     except BaseException as error:  # a panic of Polars is none of Python's own exceptions
         # Their messages repeat data; the names of the errors do not.
+        if type(error) is RuntimeError and str(error) == "Query interrupted":  # Ctrl-C, as DuckDB raises it
+            raise KeyboardInterrupt from None
         if is_spark_error(error):
             why = f"by Spark: {type(error).__name__}; see Spark's own log"
         elif type(error).__module__.partition(".")[0] in _ENGINES:
@@ -124,7 +130,7 @@ def _reason(error: duckdb.Error) -> str:
     if "parquet" in text.lower() or "magic bytes" in text.lower():
         return "it is not a complete Parquet file; write it again"
     if "memory" in text.lower():
-        return "there is not enough memory for it"
+        return "it needs more memory than there is; set PUFFERDP_MEMORY to more, such as 8GB"
     return f"{where}cannot be parsed; check quotes and separators there"
 
 
@@ -144,9 +150,10 @@ def open_memory(source: MemoryFile, columns: Columns) -> duckdb.DuckDBPyRelation
     """The columns of a file held in memory under the names of their roles."""
     with source.parts() as parts:
         connection, scan = connect(), plain_scan(parts)
-        check_columns(_column_names(connection, scan, parts), columns)
+        _check_columns(connection, scan, parts, columns)
         if parts.text:
             return _load_csv(connection, parts, columns)
+        check_parquet_size(connection, parts, scan, columns.roles.values())
         with reading(repr(parts.name)):  # at once: the bytes are there only while the block runs
             connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
             return connection.table("series")
@@ -157,9 +164,13 @@ def plain_scan(parts: Parts) -> str:
     return csv_scan(parts) if parts.text else parquet_scan(parts, {})
 
 
-def text_scan(parts: Parts) -> str:
-    """The SQL that reads files as they are written: every cell of a text file is text."""
-    return csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
+def text_scan(connection: duckdb.DuckDBPyConnection, parts: Parts, names: Sequence[str]) -> str:
+    """The SQL that reads these columns of files as they are written: every cell of a text file is text."""
+    if parts.text:
+        return csv_scan(parts)[:-1] + ", all_varchar = true)"
+    scan = parquet_scan(parts, {})
+    check_parquet_size(connection, parts, scan, names)
+    return scan
 
 
 def memory_columns(source: MemoryFile) -> list[str]:
@@ -173,6 +184,12 @@ def file_columns(path: Path) -> list[str]:
     parts = find_parts(path)
     with connect() as connection:
         return _column_names(connection, plain_scan(parts), parts)
+
+
+def time_columns(parts: Parts) -> list[str]:
+    """The columns of files that hold times."""
+    with connect() as connection:
+        return relation_times(connection.sql(f"SELECT * FROM {plain_scan(parts)}"))
 
 
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:
@@ -189,8 +206,18 @@ def _scan(path: Path, columns: Columns) -> tuple[duckdb.DuckDBPyConnection, str,
     """A new database, the SQL that reads the files in it, and the files; refuses a column that they do not have."""
     parts, connection = find_parts(path), connect()
     scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
-    check_columns(_column_names(connection, scan, parts), columns)
+    _check_columns(connection, scan, parts, columns)
+    if not parts.text:
+        check_parquet_size(connection, parts, scan, columns.roles.values())
     return connection, scan, parts
+
+
+def _check_columns(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts, columns: Columns) -> None:
+    """Reject files without one of the columns, and files with times whose rows would be taken as they come."""
+    names = _column_names(connection, scan, parts)
+    check_columns(names, columns)
+    with reading(repr(parts.name)):
+        check_row_order(names, columns, lambda: relation_times(connection.sql(f"SELECT * FROM {scan}")))
 
 
 def no_row_order(columns: Columns) -> DataError:

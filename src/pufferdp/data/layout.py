@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError
@@ -108,6 +110,8 @@ def duration_text(microseconds: Fraction) -> str:
     return f"{float(microseconds):.15g}us"
 
 
+ROWS: Final = "rows"
+"""The order of a table whose rows somebody states to be in time order already."""
 Place = str | float | date
 """A place on the order column as somebody names it: a number, a date or a time."""
 
@@ -126,6 +130,8 @@ class Columns:
     """Rows before this place of the order may be left where they are."""
     last: Place | None = None
     """Rows after this place may be left where they are."""
+    rows_in_order: bool | None = None
+    """Whether somebody states that the rows are in time order; None where their order is not at stake."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -197,7 +203,8 @@ class Layout:
     column: str
     """The column with states or numbers; ``a,b`` reads the states of two columns as pairs."""
     order: str | None = None
-    """Sort by this column: a number, a date or a time stamp. None: row order, for files and eager frames."""
+    """Sort by this column: a number, a date or a time stamp. None: row order, for files and eager frames; ``"rows"``
+    is the same, and sets ``rows_in_order``."""
     by: str | None = None
     """One independent chain for each value of this column, usually a person."""
     restart: str | float | None = None
@@ -215,15 +222,14 @@ class Layout:
     """Read up to this place, itself included: a number, a time, or a date, which is the whole day."""
     group: str | None = None
     """A public column that says which group of a table a record is in."""
+    rows_in_order: bool = False
+    """Whether rows may be read as they come although a column holds times."""
 
     def __post_init__(self) -> None:
+        if self.order == ROWS:
+            object.__setattr__(self, "order", None)
+            object.__setattr__(self, "rows_in_order", True)
         columns_of(self)
-        if self.missing == "break":
-            raise DataError(
-                "missing is 'break', which took what follows a missing value for independent of what went before, and "
-                "a series does not forget because a value was lost; use hole: the chain goes on past it",
-                value=self.missing,
-            )
         if self.missing not in ("refuse", "hole"):
             raise DataError(
                 f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on past a missing value",
@@ -270,7 +276,8 @@ def columns_of(layout: Layout, rows: bool = False) -> Columns:
         refuse_pair(layout)
     value = {"value": layout.column} if pair is None else {"value": pair[0], "second_value": pair[1]}
     roles = {**value, **named}
-    return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)
+    stated = None if layout.order is not None else layout.rows_in_order
+    return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last, rows_in_order=stated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,6 +341,30 @@ def check_columns(names: Sequence[str], columns: Columns) -> None:
             raise DataError(f"there is no column {name!r}{_named_by(role)}; {known}{hint}", value=name)
 
 
+def check_row_order(names: Sequence[str], columns: Columns, times: Callable[[], Sequence[str]]) -> None:
+    """Reject row order where a column holds times and nobody states that the rows are in time order.
+
+    Args:
+        names: the columns of the table.
+        columns: those that are read.
+        times: finds the columns that hold times.
+    """
+    if columns.rows_in_order and ROWS in names:
+        raise DataError(
+            f"order is {ROWS!r}, which reads the rows as they come, and the data have a column {ROWS!r}; rename it",
+            value=ROWS,
+        )
+    found = [] if columns.rows_in_order is not False else list(times())
+    named = [name for name in found if name not in (columns.roles["value"], columns.roles.get("second_value"))]
+    if named:
+        raise DataError(
+            f"the column {str(named[0])!r} holds times, and no order is given; rows of data with times are not taken "
+            f"as they come: sort by it with order={str(named[0])!r}, or state that the rows already are in time order "
+            f"with order={ROWS!r}",
+            value=named[0],
+        )
+
+
 def _named_by(role: str) -> str:
     """Which parameter names the column of a role, where it is not the column itself."""
     name = option(role)
@@ -347,3 +378,26 @@ def shorten(names: object, most: int = 10) -> str:
     listed = [str(name) for name in names] if isinstance(names, (tuple, list)) else [str(names)]
     rest = len(listed) - most
     return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+_HIDDEN: Final = ContextVar("values_hidden", default=False)
+
+
+@contextmanager
+def values_hidden() -> Iterator[None]:
+    """Inside, every value that is there reads as the first state, and no value is rejected.
+
+    How many records there are, whose and when they are, and which of them are missing is public. What is charged to a
+    ledger follows from these facts. So a publication whose values are rejected reads the data again with every value
+    hidden, and is charged as any other: what a ledger refuses does not depend on values.
+    """
+    token = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
+def hides_values() -> bool:
+    """Whether values are hidden here."""
+    return _HIDDEN.get()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
 import math
 import os
 import sys
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.frames import csv_text
 from pufferdp.basics.scratch import scratch
 from pufferdp.basics.words import a_kind
 from pufferdp.data.parts import Parts
@@ -60,20 +60,46 @@ class MemoryFile:
 
     def written(self, header: list[str], rows: Iterator[tuple[object, ...]]) -> MemoryFile:
         """A text file of this name with other rows; None becomes an empty field, which reads as missing again."""
-        text = io.StringIO()
-        out = csv.writer(text, delimiter="\t" if self.name.lower().endswith(".tsv") else ",", lineterminator="\n")
-        out.writerow(header)
-        out.writerows(rows)
+        text = csv_text(itertools.chain([header], rows), "\t" if self.name.lower().endswith(".tsv") else ",")
         stem, ending = os.path.splitext(self.name)
         name = f"{stem}.csv" if ending.lower() == PARQUET else self.name
-        return MemoryFile(name, text.getvalue().encode())
+        return MemoryFile(name, text.encode())
 
 
 _VALUES: Final = "value"
 """What a column is called whose values come without a name."""
 
 
-def table_of(data: object, column: object) -> tuple[object, str | None]:
+def table_of(data: object, column: object) -> tuple[object, str | None, str | None]:
+    """The data as a table, the column of its values where it has no other, and the column that was its time index."""
+    table, single = _tabulated(data, column)
+    table, index = _with_time_index(table)
+    return table, single, index
+
+
+def _with_time_index(table: Any) -> tuple[object, str | None]:
+    """A pandas frame whose time index has become a column, and the name of that column; other tables as they are.
+
+    Engines read columns alone and would lose the index. Of an index with several levels every level becomes a column,
+    and none of them is the order by itself.
+    """
+    index: Any = getattr(table, "index", None)
+    if not hasattr(index, "to_frame") or not hasattr(table, "reset_index"):
+        return table, None
+    import narwhals as nw
+
+    from pufferdp.data.frames.times import frame_times
+
+    index = index.to_timestamp() if hasattr(index, "to_timestamp") else index  # periods
+    names = ["time" if name is None else str(name) for name in index.names]
+    names = [f"index_{name}" if name in table.columns else name for name in names]
+    levels = index.to_frame(index=False).set_axis(names, axis=1)
+    if not frame_times(nw.from_native(levels)):
+        return table, None
+    return levels.join(table.reset_index(drop=True)), names[0] if len(names) == 1 else None
+
+
+def _tabulated(data: object, column: object) -> tuple[object, str | None]:
     """The data as a table, and the column where it has no other: columns and rows by name, and values, become one.
 
     What is in Python's lists is read as the same text in a file would be. Everything else is left as it is.
@@ -107,12 +133,8 @@ def _from_columns(columns: Mapping[str, Any]) -> MemoryFile:
         raise DataError(
             f"the columns have these numbers of values: {sizes}; all must have the same number, one or more"
         )
-    text = io.StringIO()
-    out = csv.writer(text, lineterminator="\n")
     try:
-        out.writerow(listed)
-        out.writerows(zip(*listed.values(), strict=True))
-        content = text.getvalue().encode()
+        content = csv_text([listed, *zip(*listed.values(), strict=True)]).encode()
     except ValueError:  # a lone surrogate, or a whole number of thousands of digits
         raise DataError("the data has a value that no file can hold: half a character, or too many digits") from None
     return MemoryFile("data.csv", content)

@@ -1,4 +1,4 @@
-"""The files a path stands for, and the SQL that reads them.
+"""The files a path stands for, the SQL that reads them, and how much may be read.
 
 A path is one file, a folder of Parquet files, a partitioned folder, or a pattern such as day-*.csv. Conditions leave
 rows outside a stretch where they are: in row groups of Parquet files, or in a database. They may let a few rows more
@@ -11,15 +11,19 @@ from __future__ import annotations
 import glob
 import gzip
 import os
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Columns
-from pufferdp.data.ranges import Moment, moment_text, read_last, read_moment
+from pufferdp.data.ranges import Moment, moment_text, read_ends, read_last, read_moment
+
+if TYPE_CHECKING:
+    import duckdb
 
 _TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _ACCEPTED = ".csv, .tsv or .txt (also with .gz), .parquet, .sqlite or .db (FILE::TABLE), or a folder of .parquet files"
@@ -93,7 +97,7 @@ def _partitions(paths: tuple[str, ...], root: Path) -> tuple[str, ...]:
 
 def parquet_scan(parts: Parts, roles: Mapping[str, str]) -> str:
     """DuckDB's Parquet reader, with everything fixed that would otherwise change values silently."""
-    files = f"[{', '.join(literal(path) for path in parts.paths)}]"
+    files = f"[{', '.join(map(path_literal, parts.paths))}]"
     # By name: otherwise the first file's types are everybody's, and 0.5 is read as 0.
     options = ["union_by_name = true"] if len(parts.paths) > 1 else []
     options.append(f"hive_partitioning = {'true' if parts.partitions else 'false'}")
@@ -124,7 +128,7 @@ def csv_scan(parts: Parts, texts: tuple[str, ...] = (), whole: bool = False) -> 
         options.append("delim = '\\t'")
     if texts:
         options.append("types = {" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in texts) + "}")
-    return f"read_csv([{', '.join(literal(path) for path in parts.paths)}], {', '.join(options)})"
+    return f"read_csv([{', '.join(map(path_literal, parts.paths))}], {', '.join(options)})"
 
 
 def check_lines_of(parts: Parts) -> None:
@@ -170,6 +174,15 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def path_literal(path: str | os.PathLike[str]) -> str:
+    """The SQL string for one file; DuckDB's readers take a name for a pattern, so its glob characters are escaped."""
+    name = os.path.abspath(path)  # a leading ~ would be the home folder
+    escaped = re.sub(r"[*?\[]", lambda mark: f"[{mark[0]}]", name)
+    if os.sep == "/" and "\\" in name and escaped != name:  # DuckDB splits a pattern at a backslash
+        raise DataError(f"{os.fspath(path)!r} has a backslash and one of * ? [ in its name; rename it", value=path)
+    return literal(escaped)
+
+
 def identifier(name: str) -> str:
     """A column name as DuckDB and PostgreSQL write it."""
     return '"' + name.replace('"', '""') + '"'
@@ -209,15 +222,12 @@ def untyped_condition(columns: Columns) -> str:
     if columns.first is None and columns.last is None:
         return ""
     name = identifier(columns.roles["order"])
-    for unit in ("number", "utc"):
-        try:
-            # A text may have any time zone, which moves its date by a day at most.
-            first, last = _ends(columns, unit, 0 if unit == "number" else _DAY)
-        except DataError:
-            continue
-        break
-    else:
-        return ""  # refused when it is known what the column holds
+    try:
+        unit, *_ = read_ends(columns.first, columns.last)
+    except DataError:
+        return ""  # rejected when it is known what the column holds
+    # A text may have any time zone, which moves its date by a day at most.
+    first, last = _ends(columns, unit, 0 if unit == "number" else _DAY)
     if unit == "number":
         cell, other = name, f"typeof({name}) NOT IN ('integer', 'real')"
         texts = [None if end is None else repr(end) for end in (first, last)]
@@ -241,3 +251,60 @@ def _literal(end: Moment, kind: str) -> str:
         return repr(end)
     text = str(moment_text(int(end) // _MICROSECOND * _MICROSECOND, _UNITS[kind]))
     return f"DATE {literal(text[:10])}" if kind == "DATE" else f"{_SQL_NAMES.get(kind, kind)} {literal(text)}"
+
+
+Piece = TypeVar("Piece", bound=bytes | bytearray | memoryview)
+_LIMIT: Final = "PUFFERDP_DATA_LIMIT"
+_DEFAULT: Final = "4GB"
+_NUMBER_BYTES: Final = 8
+"""Bytes that a value takes at least, once it is read."""
+
+
+def data_limit() -> int:
+    """The bytes that the columns of a Parquet file or a database table may take once they are read."""
+    text = os.environ.get(_LIMIT) or _DEFAULT
+    amount = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kMGT])B", text)
+    if amount is None:
+        raise DataError(f"{_LIMIT} is {text!r}; it must be an amount such as {_DEFAULT}", value=text)
+    return int(float(amount[1]) * 1000 ** ("kMGT".index(amount[2]) + 1))
+
+
+def check_parquet_size(connection: duckdb.DuckDBPyConnection, parts: Parts, scan: str, names: Iterable[str]) -> None:
+    """Reject Parquet files whose columns of these names take more than the limit once they are read.
+
+    The sizes are those of the files' own metadata. There a text that is stored once and used in many rows counts
+    once, so texts that could exceed the limit this way are measured by a scan, which keeps none of them.
+    """
+    limit, size, files = data_limit(), 0, ", ".join(path_literal(path) for path in parts.paths)
+    for name in dict.fromkeys(names):
+        inside = f"starts_with(lower(path_in_schema) || ', ', lower({literal(name + ', ')}))"  # nested ones too
+        ((values, stored, text),) = connection.execute(
+            "SELECT coalesce(sum(num_values), 0), coalesce(sum(total_uncompressed_size), 0), "
+            f"coalesce(bool_or(type = 'BYTE_ARRAY'), false) FROM parquet_metadata([{files}]) WHERE {inside}"
+        ).fetchall()
+        least = max(stored, _NUMBER_BYTES * values)
+        if text and size + least <= limit < size + stored * values:
+            ((measured,),) = connection.execute(
+                f"SELECT coalesce(sum(strlen(CAST({identifier(name)} AS VARCHAR))), 0) FROM {scan}"
+            ).fetchall()
+            least = max(least, measured)
+        size += least
+        if size > limit:
+            raise _too_large(repr(parts.name), limit)
+
+
+def within_limit(pieces: Iterable[Piece], what: str) -> Iterator[Piece]:
+    """The pieces of a table as they come; rejects the one that exceeds the limit."""
+    limit, size = data_limit(), 0
+    for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            raise _too_large(what, limit)
+        yield piece
+
+
+def _too_large(what: str, limit: int) -> DataError:
+    return DataError(
+        f"the columns of {what} take more than {limit / 1e9:g} GB once they are read; if they should, set "
+        f"{_LIMIT} to more, such as {_LIMIT}={max(2 * limit / 1e9, 0.001):g}GB"
+    )

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
@@ -28,6 +28,8 @@ MOST_PARTS: Final = 10_000
 _DAY: Final = 86_400 * 10**9
 _TIME: Final = re.compile(r"(.+?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 """A date or a time without its fraction, the digits of the fraction, and the time zone."""
+_DATE: Final = re.compile(r"(\d{4}-?(?:\d\d-?\d\d|W\d\d(?:-?\d)?))(Z|[+-]\d\d:?\d\d)?")
+"""A whole day, and the time zone it is a day of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +81,6 @@ class Ranges:
                 raise DataError("a range has ends, and no order column says of what")
             if self.by is None and part.people is not None:
                 raise DataError("a range has people, and no column says who they are")
-
-    @property
-    def everything(self) -> bool:
-        """Whether any record may have been read."""
-        return any(part == Range() for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """As certificates and ledgers keep it; exact, so that it comes back the same."""
@@ -137,7 +134,10 @@ def moment_text(moment: Moment | None, unit: str) -> str | float | None:
 
 
 def read_moment(text: Any, unit: str) -> Moment | None:
-    """A place on the order column that ``moment_text`` wrote, or that somebody typed: a number, a date or a time."""
+    """A place on the order column that ``moment_text`` wrote or a user typed: a number, a date or a time.
+
+    Where the column holds times with a zone, a place without one is rejected: nobody has said that it is in UTC.
+    """
     if text is None:
         return None
     if unit == "number":
@@ -148,7 +148,8 @@ def read_moment(text: Any, unit: str) -> Moment | None:
         if isinstance(text, bool) or not math.isfinite(number):
             raise DataError(f"{text!r} is not a finite number", value=text)
         return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
-    parts = _TIME.fullmatch(str(text).strip())
+    written = str(text).strip()
+    parts = _TIME.fullmatch(_DATE.sub(r"\1T00:00\2", written) if _DATE.fullmatch(written) else written)
     whole, fraction, zone = ("", "", None) if parts is None else (parts[1], parts[2] or "", parts[3])
     try:
         time = datetime.fromisoformat(whole + (zone or ""))
@@ -161,14 +162,14 @@ def read_moment(text: Any, unit: str) -> Moment | None:
             + ("Z" if unit == "utc" else ""),
             value=text,
         ) from None
+    if time.tzinfo is None and unit == "utc":
+        raise DataError(
+            f"{text!r} has no time zone, and the order column holds times with one; write {written}Z for UTC, or an "
+            f"offset as in {written}-05:00",
+            value=text,
+        )
     span = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (span.days * 86_400 + span.seconds) * 10**9 + int(fraction.ljust(9, "0") or 0)
-
-
-def has_no_zone(text: str) -> bool:
-    """Whether a date or a time does not say where."""
-    parts = _TIME.fullmatch(text.strip())
-    return parts is not None and not parts[3]
 
 
 def _number(text: Any) -> Moment:
@@ -183,13 +184,25 @@ def _number(text: Any) -> Moment:
 def read_last(text: Any, unit: str) -> Moment | None:
     """The last place of a stretch: of a bare date the last moment of that day."""
     moment = read_moment(text, unit)
-    if moment is None or unit == "number":
-        return moment
-    try:
-        date.fromisoformat(str(text).strip())
-    except ValueError:
+    if moment is None or unit == "number" or not _DATE.fullmatch(str(text).strip()):
         return moment
     return moment + _DAY - 1
+
+
+def read_ends(first: Any, last: Any, units: Iterable[str] = UNITS) -> tuple[str, Moment | None, Moment | None]:
+    """The first unit in which both ends of a time range can be read, and the ends in that unit."""
+    for unit in units:
+        try:
+            return unit, read_moment(first, unit), read_last(last, unit)
+        except DataError as error:
+            problem = error
+    raise problem
+
+
+def zone_text(period: str, unit: str, order: str | None) -> str:
+    """A sentence that says whose hours, days or weeks these are, by the unit of the order column."""
+    named = f"{period.capitalize()}s"
+    return f"{named} are UTC {period}s." if unit == "utc" else f"{named} as written in {order!r} (no time zone)."
 
 
 def stretch_words(first: Any, last: Any) -> str:

@@ -11,10 +11,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.basics.errors import DataError
+from pufferdp.basics.errors import DataError, ValuesError
 from pufferdp.basics.words import rows_text
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Columns, shorten
+from pufferdp.data.layout import Columns, hides_values, shorten
 from pufferdp.data.matching import comparable, keys_of, quoted, shown
 from pufferdp.data.sources import Frame, Source, open_source, rows
 
@@ -161,10 +161,10 @@ def _codes(
     keys = {domain: keys_of(domain, text=states.text) for domain in dict.fromkeys(domains)}
     codes = np.empty(len(records), dtype=np.int64)
     for row, (name, domain) in enumerate(zip(records, domains, strict=True)):
-        code = states.find(row, domain, keys[domain])
+        code = 0 if hides_values() else states.find(row, domain, keys[domain])
         if code is None:
             value = states.values[row]
-            raise DataError(
+            raise ValuesError(
                 f"{shown(value)} is not a state of record {quoted(name)}; its states are {shorten(domain)}: "
                 "correct the value, or add the state to the model",
                 value=value,

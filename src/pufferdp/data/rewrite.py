@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,9 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import connect, reading
-from pufferdp.data.layout import Coding, Columns, Layout, check_columns, columns_of, refuse_pair
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, check_columns, columns_of, refuse_pair, shorten
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.parts import find_parts, identifier, literal
+from pufferdp.data.parts import Parts, find_parts, identifier, literal, path_literal
 from pufferdp.data.series import Series
 from pufferdp.data.sources import Frame, Source, integers, open_source
 from pufferdp.data.tables import Table, open_table, table_of
@@ -66,6 +66,7 @@ class FileRows:
         columns = Columns(
             roles={"value": layout.column, **{role: name for role, name in row_keys.items() if name is not None}},
             key="order",
+            rows_in_order=columns_of(layout).rows_in_order,
         )
         connection = files.load_files(Path(path), columns)
         if layout.is_part:
@@ -156,6 +157,11 @@ class Placement:
         return self.series.table.layout.order is None and self.series.table.layout.by is None
 
     @cached_property
+    def counts(self) -> Counts:
+        """Records, chains and ranges; counting rejects every row that cannot be read."""
+        return self.series.counts(self.coding, ranges=True)
+
+    @cached_property
     def _frame(self) -> Frame:
         """Columns row, place, code and start of a chain. Rows that are not there have a place, as missing values do."""
         table = self.series.table
@@ -175,7 +181,7 @@ class Placement:
     @reading()
     def find(self, private: Sequence[int]) -> PlacedRows:
         """Check every row of the source, and find those asked about."""
-        counts = self.series.counts(self.coding)
+        counts = self.counts
         count = counts.records + counts.missing
         for row in private:
             if row > count:
@@ -269,10 +275,9 @@ def key_columns(source: Source, names: Sequence[str]) -> dict[str, list[str | No
     if not names:
         return {}
     if isinstance(source, (str, os.PathLike, MemoryFile)):
-        found = source.parts() if isinstance(source, MemoryFile) else nullcontext(find_parts(Path(source)))
         picked = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
-        with files.reading(), found as parts, files.connect() as connection:
-            cells = connection.execute(f"SELECT {picked} FROM {files.text_scan(parts)}").fetchall()
+        with files.reading(), _parts_of(source) as parts, files.connect() as connection:
+            cells = connection.execute(f"SELECT {picked} FROM {files.text_scan(connection, parts, names)}").fetchall()
         return {name: [row[n] for row in cells] for n, name in enumerate(names)}
     frame: Any = nw.from_native(source)
     frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
@@ -289,20 +294,20 @@ def rewrite_file(
 ) -> None:
     """Copy some columns of a file, with the mark for the values of one of them in these rows."""
     parts, connection = find_parts(Path(source)), files.connect()
-    scan = files.text_scan(parts)
     # NULL is written as an empty field, which reads as missing again.
     with files.reading():
-        _copy(connection, _query(connection, scan, column, spans, mark, columns), Path(out))
+        _copy(connection, _query(connection, parts, column, spans, mark, columns), Path(out))
 
 
 def _query(
     connection: duckdb.DuckDBPyConnection,
-    scan: str,
+    parts: Parts,
     column: str,
     spans: Sequence[Span],
     mark: str,
     columns: Sequence[str],
 ) -> str:
+    scan = files.text_scan(connection, parts, columns)
     value = f"CASE WHEN {_hit(connection, spans)} THEN {literal(mark)} ELSE CAST({identifier(column)} AS VARCHAR) END"
     picked = [f"{value} AS {identifier(name)}" if name == column else identifier(name) for name in columns]
     query = f"SELECT {', '.join(picked)} FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
@@ -315,7 +320,7 @@ def _rewrite_memory(
     source: MemoryFile, column: str, spans: Sequence[Span], mark: str, columns: Sequence[str]
 ) -> MemoryFile:
     with source.parts() as parts, files.connect() as connection:
-        result = connection.execute(_query(connection, files.text_scan(parts), column, spans, mark, columns))
+        result = connection.execute(_query(connection, parts, column, spans, mark, columns))
         return source.written([name for name, *_ in result.description or ()], iter(result.fetchall()))
 
 
@@ -351,10 +356,43 @@ def _hit(connection: duckdb.DuckDBPyConnection, spans: Sequence[Span]) -> str:
     return "pufferdp_row IN (SELECT marked FROM pufferdp_marked)"
 
 
+@reading("the output")
+def formula_warning(written: str | os.PathLike[str] | MemoryFile) -> str:
+    """What to say of a written series with texts that a spreadsheet runs as formulas; nothing where it has none.
+
+    A series keeps the names and other columns of its data as they are, because others join on them, so nothing is
+    quoted here.
+    """
+    name = written.name if isinstance(written, MemoryFile) else os.fspath(written)
+    if name.lower().endswith(".parquet"):
+        return ""
+    with _parts_of(written) as parts, connect() as connection:
+        scan = files.text_scan(connection, parts, ())
+        names = connection.sql(f"SELECT * FROM {scan}").columns
+        tests = [f"coalesce(bool_or({_runs(identifier(name))}), false) OR {_runs(literal(name))}" for name in names]
+        (hits,) = connection.execute(f"SELECT {', '.join(tests)} FROM {scan}").fetchall()
+    columns = [name for name, hit in zip(names, hits, strict=True) if hit]
+    if not columns:
+        return ""
+    return (
+        f"a spreadsheet runs texts of {shorten(columns)} as formulas, because they begin with = + - @ or a line end; "
+        "import the file with these columns as text"
+    )
+
+
+def _runs(text: str) -> str:
+    """SQL that is true where a spreadsheet takes a text for a formula."""
+    return f"(regexp_matches({text}, '^[=+@\t\r\n-]') AND TRY_CAST({text} AS DOUBLE) IS NULL)"
+
+
+def _parts_of(source: str | os.PathLike[str] | MemoryFile) -> AbstractContextManager[Parts]:
+    return source.parts() if isinstance(source, MemoryFile) else nullcontext(find_parts(Path(source)))
+
+
 def csv_to_parquet(source: Path, types: Mapping[str, str], target: Path) -> None:
     """Write a CSV file of ours as Parquet, its columns of these types of DuckDB's; an empty field is no value."""
     columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in types.items())
-    scan = f"read_csv({literal(str(source))}, header = true, auto_detect = false, delim = ',', quote = '\"', "
+    scan = f"read_csv({path_literal(source)}, header = true, auto_detect = false, delim = ',', quote = '\"', "
     with connect() as connection:
         _copy(connection, f"SELECT * FROM {scan}escape = '\"', nullstr = '', columns = {{{columns}}})", target)
 
@@ -363,7 +401,7 @@ def csv_to_parquet(source: Path, types: Mapping[str, str], target: Path) -> None
 def parquet_rows(path: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The columns and the rows of a Parquet file that is small enough to be brought to Python."""
     with connect() as connection:
-        relation = connection.sql(f"SELECT * FROM read_parquet({literal(str(path))})")
+        relation = connection.sql(f"SELECT * FROM read_parquet({path_literal(path)})")
         return relation.columns, relation.fetchall()
 
 

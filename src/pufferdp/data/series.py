@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.basics.errors import DataError
+from pufferdp.basics.errors import DataError, ValuesError
 from pufferdp.basics.words import rows_text
 from pufferdp.data.expressions import (
     MISSING,
@@ -31,7 +31,7 @@ from pufferdp.data.expressions import (
 )
 from pufferdp.data.files import reading
 from pufferdp.data.frames.clean import CleanFrame, clean_frame
-from pufferdp.data.layout import Coding, Counts, Layout, read_distance, shorten
+from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance, shorten
 from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, arrays, integers, rows
@@ -48,7 +48,7 @@ _ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias(
 
 def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
     """Open a file or a frame; columns and their types are checked now, records when they are counted."""
-    clean = None if rows else clean_frame(source, layout)
+    clean = None if rows or hides_values() else clean_frame(source, layout)
     if clean is not None:  # no engine is asked before something needs one
         return Series(layout=layout, opened=lambda: _open(source, layout), clean=clean)
     table = _open(source, layout, rows)
@@ -127,7 +127,7 @@ class Series:
         frame, tally_of_all, *_ = self._tally(coding, clip)
         missing = tally_of_all.get(MISSING, 0) > 0
         holes = self._holes(frame, missing)
-        sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
+        sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None or hides_values() else scaled(*clip))
         sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum(), *_ENDS)
         self._lengths(frame, missing)  # refuses duplicates
         tallies: dict[str, dict[int, tuple[int, int]]] = {}
@@ -328,10 +328,12 @@ class Series:
 
     def _finite_numbers(self, why: str) -> None:
         """Refuse a value that is there but is no finite number."""
+        if hides_values():
+            return
         present = self.table.frame.filter(~nw.col("value").is_null())
         strange = present.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
         for value, where in self._first(strange):
-            raise DataError(f"{shown(value)} at {where} is not a finite number, and {why}; correct it or drop it")
+            raise ValuesError(f"{shown(value)} at {where} is not a finite number, and {why}; correct it or drop it")
 
     def _ranges(self, ends: tuple[Any, Any]) -> Ranges:
         """Which records were read: the first and the last place, each person's own where people are told apart."""
@@ -377,7 +379,7 @@ class Series:
                 raise DataError(f"clip is [{low:g}, {high:g}]; it must be two finite numbers, the lower first")
         # Only what can be there is asked for: each column costs a fraction of a millisecond, however few the rows.
         sums: dict[str, nw.Expr] = {}
-        if clip is not None:
+        if clip is not None and not hides_values():
             sums["total"] = scaled(*clip)
         if layout.order is not None:
             sums["lost"] = lost_order(table.exact).cast(nw.Int64)
@@ -407,7 +409,7 @@ class Series:
                 )
         if UNKNOWN in tally:
             for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
-                raise DataError(_unknown(value, where, coding), value=value)
+                raise ValuesError(_unknown(value, where, coding), value=value)
         if not any(code >= 0 for code in tally):
             raise self._nothing()
         ends = min(row[2] for row in by_code), max(row[3] for row in by_code)
@@ -540,12 +542,10 @@ class Series:
         )
 
     @reading()
-    def sizes(self) -> tuple[int, int]:
-        """How many people have records, and how many of them have one only."""
+    def sizes(self) -> dict[str, int]:
+        """How many records each person has."""
         present = self.table.frame.filter(~nw.col("value").is_null()).group_by("person").agg(nw.len().alias("count"))
-        single = (nw.col("count") == 1).cast(nw.Int64).sum().alias("single")
-        ((people, alone),) = rows(present.select(nw.len().alias("people"), single))
-        return int(people), int(alone or 0)
+        return {person if type(person) is str else _name(person): int(count) for person, count in rows(present)}
 
     @reading()
     def alternates(self, records: int) -> bool:

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
-from pufferdp.basics.words import a_kind
+from pufferdp.basics.words import a_kind, is_address
 from pufferdp.data import databases, files, spark
-from pufferdp.data.layout import Columns, check_columns
+from pufferdp.data.frames.times import frame_times
+from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
+from pufferdp.data.parts import find_parts
 
 Source = object
 """A path, a pattern or the URL of a table (text or os.PathLike), or a frame: pandas, polars, pyarrow, DuckDB, Spark."""
@@ -41,8 +43,9 @@ def open_source(source: Source, columns: Columns) -> Frame:
     frame: Frame
     if isinstance(source, str) and databases.is_database(source):
         frame = nw.from_native(databases.open_database(source, columns))
-    elif isinstance(source, str) and "://" in source:
-        raise DataError(f"{source[:200]!r} is an address; download the file and give its path", value=source)
+    elif isinstance(source, (str, os.PathLike)) and is_address(os.fspath(source)):
+        # It may hold a password, which is not repeated.
+        raise DataError("the data is a URL; download the file and give its path, or name a table of postgresql://…")
     elif isinstance(source, str) and not source:
         raise DataError("the path of the data is empty; name a file", value=source)
     elif isinstance(source, (str, os.PathLike)):
@@ -53,6 +56,17 @@ def open_source(source: Source, columns: Columns) -> Frame:
         frame = _open_frame(source, columns)
     ticked: Frame = with_ticks(frame)
     return ticked
+
+
+@files.reading()
+def time_columns(source: Source) -> list[str]:
+    """The columns of a file or a frame that hold times."""
+    if isinstance(source, MemoryFile):
+        with source.parts() as parts:
+            return files.time_columns(parts)
+    if isinstance(source, (str, os.PathLike)):
+        return files.time_columns(find_parts(Path(source)))
+    return frame_times(nw.from_native(source))
 
 
 def rows(frame: Frame) -> list[tuple[Any, ...]]:
@@ -105,6 +119,7 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
     check_columns(names, columns)
     if (columns.numbered or columns.rows) and (implementation.is_duckdb() or spark.is_spark(frame)):
         raise files.no_row_order(columns)
+    check_row_order(names, columns, lambda: frame_times(frame))
     if spark.is_spark(frame):
         picked: Frame = nw.from_native(spark.pick(source, columns.roles))
         return picked

@@ -45,13 +45,10 @@ def open_ledger(place: Ledger | str | os.PathLike[str] | None, dataset: str | No
 
 def charge_release(
     place: Ledger | str | os.PathLike[str] | None, dataset: str | None, charge: Callable[[], Charge]
-) -> tuple[Receipt | None, bool]:
-    """Charge a release before anything random is drawn; its receipt, and whether its model's fit was charged too.
+) -> Receipt | None:
+    """Charge a release before anything random is drawn; its receipt, or None where there is no ledger.
 
     When this returns the charge is on disk: a crash from here on loses the release, never the charge.
     """
     with open_ledger(place, dataset) as ledger:
-        if ledger is None or dataset is None:
-            return None, False
-        fitted = ledger.has_fitted(dataset)  # asked first: behind the charge nothing may fail
-        return ledger.charge(dataset, charge()), fitted
+        return None if ledger is None or dataset is None else ledger.charge(dataset, charge())

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from pufferdp.basics.files import canonical_json
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
@@ -21,15 +20,15 @@ from pufferdp.ledger.refusals import (
     refuse_other_model,
     refuse_other_ranges,
     refuse_other_secrets,
-    refuse_other_spelling,
     refuse_other_width,
 )
 from pufferdp.ledger.store.base import Row, Session
 from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
 
-_ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
-_IDENTITY: Final = "INSERT INTO ledger_identities (dataset, position, identity) VALUES (?, ?, ?)"
+_ENTRY: Final = (
+    "INSERT INTO ledger_entries (dataset, position, created, problem, identity, hash) VALUES (?, ?, ?, ?, ?, ?)"
+)
 _STATE: Final = "UPDATE ledger_datasets SET state = ? WHERE name = ?"
 
 
@@ -41,7 +40,7 @@ class Account:
     definition: dict[str, Any]
     state: State
     rule: Rule | None
-    """None before there is a model, and for flows."""
+    """None for flows."""
 
     def sums(self, session: Session) -> TableSums:
         """What its records were charged."""
@@ -61,14 +60,12 @@ class Account:
         refuse_other_width(name, state, charge)
         refuse_other_secrets(name, definition, state, charge)
         refuse_other_ranges(name, state, charge.ranges)
-        refuse_other_spelling(name, charge.ranges, sums)
         refuse_delta(name, definition, charge.dp_delta or charge.delta)
         head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
         then = state.after(charge, head, sums)
         if flows is not None:
             refuse_flow(name, flows, state.tau, state.reading, charge)
-        # No curve lies below the DP loss itself; without a model that is all that can be said.
-        elif not (then.spent <= definition["budget"] if rule is None else rule.in_budget(then)):
+        elif rule is not None and not rule.in_budget(then):
             raise over_budget(name, definition, state, then, charge, rule, before())
         return replace(self, state=then)
 
@@ -104,7 +101,7 @@ def apply_charges(
         accounts[name] = account.after(charge, created, identity, sums, partial(account.sums, session))
         state = accounts[name].state
         sums.write()
-        rows.append((name, state.position, created, charge.problem, state.head))
+        rows.append((name, state.position, created, charge.problem, identity, state.head))
         receipts.append(
             Receipt(
                 dataset=name,
@@ -122,7 +119,6 @@ def apply_charges(
             keep(session, "ledger_problems", charge.content)
             stored.add(charge.problem)
     session.many(_ENTRY, rows)
-    session.many(_IDENTITY, [(receipt.dataset, receipt.position, receipt.identity) for receipt in receipts])
     session.many(_STATE, [(accounts[name].state.to_json(), name) for name in sorted(names)])
     return receipts
 
@@ -133,13 +129,12 @@ def refuse_shared(
     """Refuse charges that pass the budget of any data set that has the same records by its name."""
     family = Family(session, lambda name: found_in(look(name)), charges)
     family.refuse_mixed()
-    family.refuse_spellings()
     for name in family.touched():
         shared, account = family.shared(name), look(name)
-        if shared is None or account is None:
+        if shared is None or account is None or account.rule is None:
             continue
         definition, then, rule = account.definition, shared.state, account.rule
-        if not (then.spent <= definition["budget"] if rule is None else rule.in_budget(then)):
+        if not rule.in_budget(then):
             before = family.before().shared(name)
             state, sums = (account.state, account.sums(session)) if before is None else (before.state, before.sums)
             charged, largest = max(charges, key=lambda pair: (pair[0] == name, pair[1].dp_loss))
@@ -150,17 +145,6 @@ def refuse_shared(
 def found_in(account: Account | None) -> tuple[dict[str, Any], State] | None:
     """A data set as its family sees it."""
     return None if account is None else (account.definition, account.state)
-
-
-def adopt(session: Session, name: str, state: State, model: str) -> Receipt:
-    """A row that gives a data set its model, and the state after it."""
-    created = now()
-    problem = keep(session, "ledger_problems", canonical_json({"kind": "model", "model": model}))
-    head = hash_chain.link(state.head, state.position + 1, created, problem)
-    after = state.adopting(model, head)
-    session.run(_ENTRY, name, after.position, created, problem, head)
-    session.run(_STATE, after.to_json(), name)
-    return Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=created)
 
 
 def keep(session: Session, table: str, content: str) -> str:

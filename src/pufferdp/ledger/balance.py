@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pufferdp.basics import checks
@@ -30,14 +30,12 @@ class Receipt:
     """Hash of its own row: the head of the ledger at that moment."""
     charged: str
     """When, in universal time."""
-    identity: str | None = None
-    """The token by which it can be found again; None in rows from before there were any."""
+    identity: str
+    """The token by which it can be found again."""
 
     def to_dict(self) -> dict[str, Any]:
         """As in the part ``ledger`` of a certificate."""
-        names = ("dataset", "position", "previous", "head", "charged")
-        row = {name: getattr(self, name) for name in names}
-        return row if self.identity is None else row | {"identity": self.identity}
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +43,8 @@ class DataSet(Paged):
     """A data set at one moment: what it is, what was spent and what is left."""
 
     name: str
-    model: Model | None
-    """None until a private fit has given it one."""
-    model_sha256: str | None
+    model: Model
+    model_sha256: str
     adversary: Adversary | None
     """None for flows, whose promise is in total variation."""
     budget: float
@@ -57,7 +54,7 @@ class DataSet(Paged):
     spent_dp: float
     """The largest DP loss that any record was charged, by all releases together; infinite after an exact answer."""
     leakage: float | None
-    """What they leak at most; None where there is no model yet."""
+    """What they leak at most; None for flows."""
     left_dp: float | None
     """The DP loss that further releases may have; None before anybody knows how long the chains are."""
     curve: str | None
@@ -73,8 +70,8 @@ class DataSet(Paged):
     """Of such a data set: the total variations of its flows, added up."""
     delta_budget: float = 0.0
     """The delta beside the budget; 0 where it is pure."""
-    delta: float | None = 0.0
-    """The delta beside ``leakage``; None where there is no model yet."""
+    delta: float = 0.0
+    """The delta beside ``leakage``."""
     spent_delta: float = 0.0
     """The largest delta of DP that any record was charged."""
     left_delta: float | None = 0.0
@@ -170,17 +167,17 @@ class DataSet(Paged):
 
 
 def balance(
-    name: str, definition: dict[str, Any], state: State, rule: Rule | None, calendar: Calendar | None = None
+    name: str, definition: dict[str, Any], state: State, rule: Rule, calendar: Calendar | None = None
 ) -> DataSet:
-    """A data set with a budget in epsilon at one moment; without a rule it has no model yet."""
-    leakage = None if rule is None else rule.leakage(state)
+    """A data set with a budget in epsilon at one moment."""
+    leakage = rule.leakage(state)
     asked_leakage = asked_left = None
-    if rule is not None and calendar is not None and calendar.asked_loss is not None:
+    if calendar is not None and calendar.asked_loss is not None:
         asked_leakage = rule.leakage(replace(state, spent=calendar.asked_loss))
         asked_left = rule.left(state, calendar.asked_loss)
     return DataSet(
         name=name,
-        model=None if rule is None else rule.model,
+        model=rule.model,
         model_sha256=state.model,
         adversary=checks.adversary(definition["adversary"]),
         budget=definition["budget"],
@@ -188,16 +185,16 @@ def balance(
         releases=state.releases,
         spent_dp=state.spent,
         leakage=leakage,
-        left_dp=None if rule is None else rule.left(state),
+        left_dp=rule.left(state),
         curve=_curve_name(rule, state, leakage),
         longest=state.longest,
         private=state.private,
         position=state.position,
         head=state.head,
         delta_budget=definition.get("delta", 0.0),
-        delta=None if rule is None else rule.leaked_delta(state),
+        delta=rule.leaked_delta(state),
         spent_delta=state.deltas,
-        left_delta=None if rule is None else rule.left_delta(state),
+        left_delta=rule.left_delta(state),
         calendar=calendar,
         asked_leakage=asked_leakage,
         asked_left=asked_left,
@@ -228,8 +225,8 @@ def flow_balance(name: str, definition: dict[str, Any], state: State, budget: Fl
     )
 
 
-def _curve_name(rule: Rule | None, state: State, leakage: float | None) -> str | None:
-    if rule is None or not state.releases:
+def _curve_name(rule: Rule, state: State, leakage: float) -> str | None:
+    if not state.releases:
         return None
     if state.epsilon is not None and leakage == rule.own_promise(state):
         return "own"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pufferdp.data.ranges import Moment, Ranges, moment_text
+from pufferdp.data.ranges import Moment, Ranges, moment_text, zone_text
 from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, RecordSums, Steps, add_up
 from pufferdp.ledger.store.base import Row, Session
 from pufferdp.ledger.stretches import ends_of
@@ -103,6 +103,11 @@ class Calendar:
             asked=asked,
             asked_loss=asked_loss,
         )
+
+    @property
+    def zone(self) -> str | None:
+        """Whose days stretches begin and end with; None where places are numbers."""
+        return None if self.unit == "number" else zone_text("day", self.unit, self.order)
 
     @property
     def worst(self) -> Stretch | None:

@@ -323,7 +323,7 @@ def noise_chain(
 
     Laws are in whole 2^-64ths, as they were drawn; the facts have them as text, because JSON's numbers are doubles.
     """
-    from pufferdp.leakage.channels.noise_chain import noise_dp_loss  # no other charge needs it
+    from pufferdp.bounds.channels.noise_chain import noise_dp_loss  # no other charge needs it
 
     return Charge(
         kind="noise-chain",

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pufferdp.basics.errors import RefusedError
+from pufferdp.basics.errors import LedgerError, RefusedError
+from pufferdp.basics.words import normalised_identity
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.ledger.record_sums import RecordSums
-from pufferdp.ledger.refusals import other_spelling, refuse_delta, refuse_other_ranges, two_spellings
+from pufferdp.ledger.refusals import refuse_delta, refuse_other_ranges
 from pufferdp.ledger.store.base import Session
 from pufferdp.ledger.totals import State, charged_on
 
@@ -49,6 +50,30 @@ def wholes_of(name: str) -> list[str]:
 def all_names(session: Session) -> list[str]:
     """The names of all data sets, sorted."""
     return sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets"))
+
+
+def refuse_taken_name(session: Session, name: str) -> None:
+    """Reject the name of a data set that is in the ledger, and one that spells a data set or its part otherwise.
+
+    The same records would get a second budget under the other spelling.
+    """
+    normalised = normalised_identity(name)
+    begins = f"{normalised}/"
+    sql = "SELECT name FROM ledger_datasets WHERE normalised = ?"
+    for (other,) in list(session.rows(sql, normalised)):
+        how = "is in the ledger already" if other == name else f"is in the ledger already, as {other!r}"
+        raise LedgerError(f"data set {name!r} {how}; choose another name", value=name)
+    found = [(whole, other) for whole in wholes_of(name) for (other,) in session.rows(sql, normalised_identity(whole))]
+    sql = "SELECT name FROM ledger_datasets WHERE substr(normalised, 1, ?) = ?"
+    parts = (other for (other,) in session.rows(sql, len(begins), begins))
+    found += [(name, "/".join(other.split("/")[: name.count("/") + 1])) for other in parts]
+    for written, other in found:
+        if written != other:
+            raise LedgerError(
+                f"data set {name!r} writes {written!r}, and the ledger has {other!r}: the same records would get a "
+                f"second budget; write {other!r}, or choose another name",
+                value=name,
+            )
 
 
 @dataclass(frozen=True)
@@ -136,21 +161,6 @@ class Family:
                         refuse_other_ranges(other, state, charge.ranges)
                         refuse_delta(other, definition, charge.dp_delta)
 
-    def refuse_spellings(self) -> None:
-        """Refuse a person whom a data set and its parts write in two ways: the charges would not be added up."""
-        for name in self.touched():
-            parts = self.parts(name)
-            entries = [entry for other in (name, *parts) for entry in self.charges(other)] if parts else []
-            whose: dict[str, tuple[str, frozenset[str]]] = {}
-            for _, other, _, charge in sorted(entries, key=lambda entry: entry[:3]):
-                people = frozenset(person for part in charge.ranges.parts for person in part.people or ())
-                for person in people:
-                    before = other_spelling(person)
-                    # A charge that has both spellings says itself that they are two people.
-                    if before in whose and before not in people and person not in whose[before][1]:
-                        raise two_spellings(str(charge.ranges.by), person, whose[before][0], before)
-                whose |= dict.fromkeys(people, (other, people))
-
     def _relatives(self, name: str) -> list[str]:
         return [*self.wholes(name), *self.parts(name)]
 
@@ -160,11 +170,9 @@ class Family:
             found = self.find(name)
             model, adversary = (None, None) if found is None else (found[1].model, found[0]["adversary"])
             rows = list(self._session.rows(_ROWS, name))
-            kept = {content: None for _, _, content in rows if not content.startswith('{"kind":"model"')}
-            read = {content: Charge.from_content(content, model, adversary, self._listed) for content in kept}
-            self._charges[name] = [
-                (created, name, position, read[content]) for created, position, content in rows if content in read
-            ]
+            contents = dict.fromkeys(content for _, _, content in rows)
+            read = {content: Charge.from_content(content, model, adversary, self._listed) for content in contents}
+            self._charges[name] = [(created, name, position, read[content]) for created, position, content in rows]
             last = len(self._charges[name])
             for n, charge in enumerate(self._pending.get(name, ())):
                 self._charges[name].append((_LATER, name, last + n, charge))
@@ -198,7 +206,7 @@ class Family:
         for entry in entries:
             state = add(state, entry[3], sums)
         others = [entry[1] for entry in entries if entry[1] != name]
-        state = replace(state, head=found[1].head, position=found[1].position)
+        state = replace(state, head=found[1].head)
         return Shared(state, sums, tuple(dict.fromkeys(others)), len(others))
 
     def _whose(self, name: str) -> tuple[str, frozenset[str]] | None:
@@ -212,7 +220,7 @@ class Family:
             for part in charged_on(charge).parts:
                 if part.people is None:
                     return None
-                people.update(part.people)
+                people.update(map(normalised_identity, part.people))
         return str(columns.pop()), frozenset(people)
 
     def _seen(
@@ -236,7 +244,10 @@ class Family:
         """What a charge read of some people; None where it is nothing."""
         ranges, key = entry[3].ranges, entry[:3]
         if key not in self._readers:
-            self._readers[key] = [None if part.people is None else frozenset(part.people) for part in ranges.parts]
+            self._readers[key] = [
+                None if part.people is None else frozenset(map(normalised_identity, part.people))
+                for part in ranges.parts
+            ]
         parts = []
         for part, readers in zip(ranges.parts, self._readers[key], strict=True):
             both = None if readers is None else readers & people

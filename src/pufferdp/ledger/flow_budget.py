@@ -19,8 +19,8 @@ from typing import Any, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import BudgetError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
+from pufferdp.bounds.orbits import Privacy, our_noise
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.orbits import Privacy, our_noise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.hash_chain import digest
 from pufferdp.models.base import Model
@@ -161,10 +161,8 @@ def refuse_other_promise(name: str, budget: FlowBudget, promise: FlowBudget) -> 
         )
 
 
-def refuse_no_flow(model: Model | None, budget: FlowBudget) -> None:
+def refuse_no_flow(model: Model, budget: FlowBudget) -> None:
     """A budget that no flow could ever be charged to is not made."""
-    if model is None:
-        raise ModelError("the model is missing; a data set for flows begins with the centre of the orbit: model=")
     chain = chain_of(model)
     if chain is None:
         raise ModelError(f"the model is {model!r}; a budget for flows needs one Markov chain, the centre of the orbit")

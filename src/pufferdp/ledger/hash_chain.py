@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pufferdp.basics.files import canonical_json
 
-VERSION: Final = "pufferdp-ledger/1"
+VERSION: Final = "pufferdp-ledger/2"
 TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9._:-]{0,99}"
 """What whoever charges may choose as its identity."""
 
@@ -34,7 +34,7 @@ def can_be_identity(text: str) -> bool:
 
 def definition(
     name: str,
-    model: str | None,
+    model: str,
     adversary: str | None,
     budget: float | dict[str, Any],
     created: str,
@@ -51,11 +51,12 @@ def definition(
     return canonical_json({"schema": VERSION, **content, **more})
 
 
-def link(previous: str, position: int, created: str, problem: str, identity: str | None = None) -> str:
+def link(previous: str, position: int, created: str, problem: str, identity: str | None) -> str:
     """The hash of a row: of the one before, its place, when it was made, what it charges and its identity.
 
-    Rows that were written before charges had identities have none, and keep their hash.
+    A ledger has no row without an identity; the certificate of version 0.1 that names one has.
     """
     # None of the five can hold a line break, so no two rows have the same text.
-    text = f"{previous}\n{position}\n{created}\n{problem}" + ("" if identity is None else f"\n{identity}")
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest(
+        "\n".join(map(str, (previous, position, created, problem, *([] if identity is None else [identity]))))
+    )

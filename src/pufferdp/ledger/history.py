@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import LedgerError, ModelError, PufferdpError
 from pufferdp.basics.files import check_values, found_text, read_json, write_whole
+from pufferdp.basics.words import normalised_identity
 from pufferdp.data.ranges import EVERYTHING
 from pufferdp.ledger.charge import Charge
-from pufferdp.ledger.family import add
+from pufferdp.ledger.family import add, refuse_taken_name
 from pufferdp.ledger.hash_chain import can_be_name
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.store.base import Session
@@ -32,12 +33,12 @@ MOST: Final = 200
 def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]:
     """Releases in order, the totals after each; of very many, ``most`` evenly spread ones and always the last.
 
-    A flow has ``spent_tau``, every other release ``spent_dp`` and ``leakage``: None where no number bounds it, or where
-    there is no model. Releases of other data sets on the same records are among them, with ``dataset``.
+    A flow has ``spent_tau``, every other release ``spent_dp`` and ``leakage``: None where no number bounds it. Releases
+    of other data sets on the same records are among them, with ``dataset``.
     """
     now = ledger.dataset(name)
     rule = None
-    if now.model is not None and now.adversary is not None:
+    if now.adversary is not None:
         rule = Rule(now.model, now.adversary, now.budget, now.delta_budget, now.unit)
     with ledger.store.reading() as session:
         charged = ledger.family(session).entries(name)
@@ -86,7 +87,7 @@ def _row(position: int, created: str, head: str, content: str) -> dict[str, Any]
     }
 
 
-SCHEMA: Final = "pufferdp-ledger-export/1"
+SCHEMA: Final = "pufferdp-ledger-export/2"
 _TABLES: Final = {
     name.removeprefix("ledger_"): table
     for name, table in TABLES.items()
@@ -99,12 +100,10 @@ _UNKEPT: Final = re.compile("[\\0\\ud800-\\udfff]")
 def export_ledger(ledger: Ledger, out: str | os.PathLike[str]) -> dict[str, Any]:
     """Write every row, as of one moment."""
     content: dict[str, Any] = {"schema": SCHEMA}
-    with ledger.store.reading() as session:
+    with ledger.store.snapshot() as session:
         for name, table in _TABLES.items():
             sql = f"SELECT {', '.join(table.columns)} FROM ledger_{name} ORDER BY {', '.join(table.key)}"
-            rows = [list(row) for row in session.rows(sql)]
-            if rows or table.since == 1:
-                content[name] = rows
+            content[name] = [list(row) for row in session.rows(sql)]
     write_whole(out, json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n")
     return _summary(content)
 
@@ -120,7 +119,7 @@ def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(schema)}, not {SCHEMA!r}")
     check_values(raw, LedgerError, repr(str(path)))
     for name, table in _TABLES.items():
-        rows = raw.get(name) if table.since == 1 else raw.setdefault(name, [])
+        rows = raw.get(name)
         kinds: list[type] = [int if column in table.integers else str for column in table.columns]
         if not isinstance(rows, list) or not all(_is_row(row, kinds) for row in rows):
             columns = ", ".join(table.columns)
@@ -142,8 +141,8 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
             marks = ", ".join("?" * len(table.columns))
             sql = f"INSERT INTO ledger_{name} ({', '.join(table.columns)}) VALUES ({marks}){again}"
             if name == "datasets":
-                _refuse_names(session, [row[0] for row in content[name]])
-            session.many(sql, content.get(name, []))
+                _refuse_names(session, content[name])
+            session.many(sql, content[name])
         for row in content["datasets"]:
             write_sums(session, row[0])
         problems = check_contents(session)
@@ -178,14 +177,15 @@ def write_sums(session: Session, name: str) -> None:
     )
 
 
-def _refuse_names(session: Session, names: list[str]) -> None:
+def _refuse_names(session: Session, rows: list[list[str]]) -> None:
     before = set[str]()
-    for name in names:
+    for name, normalised, *_ in rows:
         if not can_be_name(name):
             raise LedgerError(f"the export has a data set {name!r}; a name must be printable characters", value=name)
-        if name in before or list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
-            raise LedgerError(f"data set {name!r} is in the ledger already; import into another", value=name)
-        before.add(name)
+        refuse_taken_name(session, name)
+        if normalised in before or normalised != normalised_identity(name):
+            raise LedgerError(f"the export has data set {name!r} twice, or under another normalised name", value=name)
+        before.add(normalised)
 
 
 def _summary(content: dict[str, Any]) -> dict[str, Any]:

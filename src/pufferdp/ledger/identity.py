@@ -17,10 +17,7 @@ from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.store.base import Session
 
-_FIND: Final = (
-    "SELECT e.dataset, e.position, e.created, e.hash, e.problem FROM ledger_identities i JOIN ledger_entries e "
-    "ON e.dataset = i.dataset AND e.position = i.position WHERE i.identity = ?"
-)
+_FIND: Final = "SELECT dataset, position, created, hash, problem FROM ledger_entries WHERE identity = ?"
 
 
 def new_identity() -> str:

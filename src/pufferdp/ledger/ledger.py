@@ -18,15 +18,15 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, PufferdpError, RefusedError
 from pufferdp.basics.files import canonical_json
 from pufferdp.basics.unforeseen import unforeseen
-from pufferdp.basics.words import a_kind
+from pufferdp.basics.words import a_kind, normalised_identity
+from pufferdp.bounds.curves import curves
 from pufferdp.data.ranges import Ranges
-from pufferdp.leakage.curves import curves
 from pufferdp.ledger import hash_chain
-from pufferdp.ledger.apply import Account, adopt, apply_charges, found_in, keep, now, refuse_shared
+from pufferdp.ledger.apply import Account, apply_charges, found_in, keep, now, refuse_shared
 from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
 from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
-from pufferdp.ledger.family import Family, all_names
+from pufferdp.ledger.family import Family, all_names, refuse_taken_name
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
 from pufferdp.ledger.record_sums import add_up
@@ -84,7 +84,7 @@ class Ledger:
         self,
         name: str,
         *,
-        model: ModelLike | None,
+        model: ModelLike,
         adversary: str = "bdp",
         budget: float | FlowBudget,
         delta: float | None = None,
@@ -92,15 +92,14 @@ class Ledger:
     ) -> DataSet:
         """A new data set with its model, its adversary and its budget; none of them can be changed later.
 
-        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. With a delta
-        the budget is approximate, and has room for releases that are. A data set for transition flows has a
-        ``FlowBudget`` in total variation, and no adversary. With a unit, such as a day, the budget is about whole
+        With a delta the budget is approximate, and has room for releases that are. A data set for transition flows has
+        a ``FlowBudget`` in total variation, and no adversary. With a unit, such as a day, the budget is about whole
         periods: what a record loses counts as often as a period has records.
         """
-        model = None if model is None else as_model(model)
+        model = as_model(model)
         if not hash_chain.can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
-        sha = None if model is None else model_digest(model)
+        sha = model_digest(model)
         period = None if unit is None else _period(unit, model, delta, budget)
         if isinstance(budget, FlowBudget):
             if delta is not None:
@@ -113,13 +112,12 @@ class Ledger:
             about = None if period is None else period.to_dict()
             definition = hash_chain.definition(name, sha, str(adversary), most, now(), delta, about)
         with self.store.writing() as session:
-            if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
-                raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
-            if model is not None:
-                keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+            refuse_taken_name(session, name)
+            keep(session, "ledger_models", canonical_json(model_to_dict(model)))
             session.run(
-                "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)",
+                "INSERT INTO ledger_datasets (name, normalised, definition, state) VALUES (?, ?, ?, ?)",
                 name,
+                normalised_identity(name),
                 definition,
                 State(hash_chain.digest(definition), sha).to_json(),
             )
@@ -138,9 +136,10 @@ class Ledger:
         with self.store.reading() as session:
             definition, state = self._find(session, name)
             flows = FlowBudget.of(definition["budget"])
-            if flows is not None and state.model is not None:
+            if flows is not None:
                 return flow_balance(name, definition, state, flows, self.model(session, state.model))
             rule = self._rule(session, definition, state)
+            assert rule is not None  # there is a model, and the budget is in epsilon
             if asked is not None:
                 refuse_other_ranges(name, state, asked)
             shared = self.family(session, names=self._all_names(session)).shared(name)
@@ -152,6 +151,7 @@ class Ledger:
             return replace(
                 balance(name, definition, shared.state, rule, calendar),
                 releases=state.releases,
+                position=state.position,
                 others=shared.others,
                 others_releases=shared.releases,
             )
@@ -190,8 +190,7 @@ class Ledger:
             refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
             refuse_other_ranges(name, state, ranges)
             rule = self._rule(session, definition, state)
-            if rule is None:
-                raise RefusedError(f"data set {name!r} has no model yet: fit one with dp_epsilon=", value=name)
+            assert rule is not None  # there is a model, and the budget is in epsilon
             sums = TableSums(session, name, state.crowds)
             spent = state.spent if state.everywhere is None else state.everywhere
             if state.has_ranges:
@@ -248,12 +247,6 @@ class Ledger:
         refuse_other_model(name, definition, state, model_digest(model), None)
         if budget is not None:
             refuse_other_promise(name, budget, promise)
-
-    def has_fitted(self, name: str) -> bool:
-        """Whether the data set's model comes from a private fit that it was charged for."""
-        with self.store.reading() as session:
-            definition, state = self._find(session, name)
-        return definition["model"] is None and state.model is not None
 
     def charge(self, name: str, charge: Charge, *, identity: str | None = None) -> Receipt:
         """Charge one release, before its noise is drawn. When this returns the charge is on disk.
@@ -331,26 +324,23 @@ class Ledger:
         return self._names
 
     def _refuse_older(self, session: Session, name: str, state: State) -> None:
-        """A ledger without a charge that was acknowledged here is an older copy of itself."""
+        """A ledger without a charge that was acknowledged here is an older copy of itself, or damaged."""
+        sql = "SELECT hash FROM ledger_entries WHERE dataset = ? AND position = ?"
+        if state.position and list(session.rows(sql, name, state.position)) != [(state.head,)]:
+            raise LedgerError(
+                f"data set {name!r} is damaged: its last row is not the one that its total is for, and nothing was "
+                "charged; look with Ledger.verify(), and restore a backup",
+                value=name,
+            )
         last = self._seen.get(name)
         if last is None or (state.position, state.head) == (last.position, last.head):
             return
-        sql = "SELECT hash FROM ledger_entries WHERE dataset = ? AND position = ?"
         if list(session.rows(sql, name, last.position)) != [(last.head,)]:
             raise LedgerError(
                 f"data set {name!r}: row {last.position}, which was charged here, is no longer in the ledger: it "
                 f"was replaced by an older copy. Nothing was charged; look with Ledger.verify(head={last.head!r})",
                 value=name,
             )
-
-    def adopt(self, name: str, model: Model) -> Receipt:
-        """Give a data set that has none its model. Once only; later releases must be made for it."""
-        with self.store.writing() as session:
-            _, state = self._find(session, name, lock=True)
-            if state.model is not None:
-                raise RefusedError(f"data set {name!r} has a model already; a data set has one", value=name)
-            keep(session, "ledger_models", canonical_json(model_to_dict(model)))
-            return adopt(session, name, state, model_digest(model))
 
     def verify(self, head: str | None = None) -> LedgerCheck:
         """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
@@ -371,7 +361,7 @@ class Ledger:
         raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
 
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
-        if state.model is None or isinstance(definition["budget"], dict):
+        if isinstance(definition["budget"], dict):
             return None
         unit = None if definition.get("unit") is None else Unit(**definition["unit"])
         key = state.model, definition["adversary"], definition["budget"], definition.get("delta", 0.0), unit
@@ -408,15 +398,13 @@ def _definition(text: str) -> dict[str, Any]:
             raise TypeError("a number is none")
     if definition.get("unit") is not None:
         Unit(**definition["unit"])
-    if not isinstance(definition["created"], str) or not isinstance(definition["model"], (str, type(None))):
+    if not isinstance(definition["created"], str) or not isinstance(definition["model"], str):
         raise TypeError("a text is none")
     return definition
 
 
-def _period(unit: object, model: Model | None, delta: float | None, budget: float | FlowBudget) -> Unit:
+def _period(unit: object, model: Model, delta: float | None, budget: float | FlowBudget) -> Unit:
     """The period that a budget is about; refuses what is not worked out for periods."""
-    if model is None:
-        raise ParameterError("a unit goes by the model's step: give the model too, or leave the unit out", value=unit)
     if delta is not None or isinstance(budget, FlowBudget):
         raise ParameterError("a budget about whole periods is pure, and in epsilon: leave the unit out", value=unit)
     period = Unit.of(unit, model)

@@ -9,7 +9,6 @@ follows from each charge by itself, and a charge touches no more than the stretc
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -17,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pufferdp.basics.words import normalised_identity
 from pufferdp.data.ranges import Moment, Range, Ranges
 
 Cut = tuple[Moment, int]
@@ -128,7 +128,12 @@ class Reading:
     def of(cls, ranges: Ranges) -> Reading:
         """Parts that overlap are read once."""
         everybody = union(_span(part, ranges.unit) for part in ranges.parts if part.people is None)
-        own = [(part.people, _span(part, ranges.unit)) for part in ranges.parts if part.people is not None]
+        # Two spellings of an ID are one person, so that nobody has two budgets.
+        own = [
+            (tuple(dict.fromkeys(map(normalised_identity, part.people))), _span(part, ranges.unit))
+            for part in ranges.parts
+            if part.people is not None
+        ]
         if len(set().union(*(people for people, _ in own))) == sum(len(people) for people, _ in own):
             groups: list[tuple[tuple[str, ...], tuple[Span, ...]]] = [(people, (span,)) for people, span in own]
         else:  # somebody has several parts
@@ -254,10 +259,6 @@ class RecordSums:
                 for crowd in filter(None, crowds):
                     found += both(everybody, self._function(quantity, crowd), span)
         return max(found, key=lambda piece: piece[2])
-
-    def charged_people(self, people: Sequence[str]) -> set[str]:
-        """Those of some people who were charged by name."""
-        return set(itertools.compress(people, self._crowds_of(people)))
 
     def several(self, ranges: Ranges) -> bool:
         """Whether somebody whom these ranges are about was charged on more than one stretch, these included."""

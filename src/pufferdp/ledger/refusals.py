@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from pufferdp.basics.checks import LARGEST, SMALLEST_EPSILON
 from pufferdp.basics.errors import BudgetError, RefusedError
+from pufferdp.bounds.curve_forms import Lowest
 from pufferdp.data.ranges import EVERYTHING, Ranges, moment_text
-from pufferdp.leakage.curve_forms import Lowest
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
 from pufferdp.ledger.stretches import ends_of, stretch_text
 from pufferdp.ledger.totals import Rule, State, charged_on, left_over
-
-_WHOLE: Final = re.compile(r"-?\d+(\.0)?")
-"""A person whose name is a whole number."""
 
 
 def refuse_other_width(name: str, state: State, charge: Charge) -> None:
@@ -34,16 +30,10 @@ def refuse_other_model(
     name: str, definition: dict[str, Any], state: State, model: str | None, adversary: str | None
 ) -> None:
     """A data set has one model and one adversary; losses add up for any, but the total is read for these."""
-    if model is not None and state.model is None:
-        raise RefusedError(
-            f"data set {name!r} has no model yet, so nothing can be said about what a release leaks: "
-            f"fit one with dp_epsilon=, or make the data set with a model",
-            value=name,
-        )
     if model is not None and model != state.model:
         raise RefusedError(
             f"the release is for the model {model[:12]}…, and data set {name!r} keeps its budget for "
-            f"{str(state.model)[:12]}…: a total is for one model, so release with that one (bins included), or make "
+            f"{state.model[:12]}…: a total is for one model, so release with that one (bins included), or make "
             "another data set",
             value=model,
         )
@@ -117,34 +107,6 @@ def refuse_other_ranges(name: str, state: State, ranges: Ranges) -> None:
         )
 
 
-def refuse_other_spelling(name: str, ranges: Ranges, sums: RecordSums) -> None:
-    """A person 1 of one file is 1.0 in another once a tool has read the column as numbers; both have one budget."""
-    if not sums.crowds:
-        return
-    people = {person for part in ranges.parts for person in part.people or ()}
-    # Of a million names few look like numbers: the first sign tells.
-    numbers = (person for person in people if person[:1] == "-" or person[:1].isdecimal())
-    spelled = {other: person for person in numbers if (other := other_spelling(person)) is not None}
-    for before in sorted(sums.charged_people([other for other in spelled if other not in people])):
-        raise two_spellings(str(ranges.by), spelled[before], name, before)
-
-
-def other_spelling(person: str) -> str | None:
-    """How else a tool may write a person whose name is a whole number; None for other names."""
-    if not _WHOLE.fullmatch(person):
-        return None
-    return person.removesuffix(".0") if person.endswith(".0") else f"{person}.0"
-
-
-def two_spellings(by: str, person: str, name: str, before: str) -> RefusedError:
-    """That somebody was charged under another name, perhaps."""
-    return RefusedError(
-        f"{by} is {person!r}, and data set {name!r} was charged on {before!r}: where they are one person their "
-        "charges must be added up, so write people alike in everything that is charged",
-        value=person,
-    )
-
-
 def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
     """A pure budget has no room for any delta."""
     if delta and not definition.get("delta"):
@@ -168,7 +130,7 @@ def over_budget(
     state: State,
     then: State,
     charge: Charge,
-    rule: Rule | None,
+    rule: Rule,
     sums: RecordSums,
     made_for: Rule | None = None,
 ) -> BudgetError:
@@ -180,7 +142,7 @@ def over_budget(
         state: before the charge.
         then: the state that there would be.
         charge: what does not fit.
-        rule: None before there is a model.
+        rule: of the data set.
         sums: of single records, before the charge.
         made_for: the rule of the data set that is charged, where it is another one of the same records.
     """
@@ -189,9 +151,6 @@ def over_budget(
     if state.has_ranges and charged_on(charge) != EVERYTHING:
         worst = sums.largest(charge.ranges)
         spent, place = add_up(state.everywhere or 0.0, worst[2]), span_words(worst, state)
-    if rule is None:
-        words = f"has spent a DP loss of {down(spent)}{place} of at most {budget:g}"
-        return BudgetError(f"data set {name!r} {words}, and this fit needs {charge.dp_loss:.4g}: spend less on it")
     leakage = rule.leakage(replace(state, spent=spent, longest=then.longest)) if place else rule.leakage(state)
     needs = "a DP loss without end" if math.isinf(charge.dp_loss) else f"a DP loss of {up(charge.dp_loss)}"
     words = (
@@ -234,7 +193,9 @@ def over_budget(
         )
     parts = [f"{words}, in DP loss {down(left)}; this release needs {needs}"]
     lipschitz = charge.facts.get("lipschitz")
-    if isinstance(lipschitz, (int, float)):
+    if charge.kind == "fit":
+        parts.append(f"dp_epsilon={down(left)} would fit")
+    elif isinstance(lipschitz, (int, float)):
         parts.append(f"noise of scale {up(lipschitz / left)} would fit")
     fits = fitting(made_for or rule, charge, left)
     if fits is not None:

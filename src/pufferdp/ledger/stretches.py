@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pufferdp.basics.errors import DataError, ParameterError
-from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, moment_text, read_last, read_moment
+from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, moment_text, read_ends, read_last, read_moment
 from pufferdp.ledger.record_sums import Cut
 
 
@@ -52,15 +52,12 @@ def named_ranges(
 
 def _unit(first: str | None, last: str | None) -> str:
     """What a stretch is measured in, where nobody has said: the first unit in which both ends can be read."""
-    for unit in UNITS:
-        try:
-            read_moment(first, unit)
-            read_last(last, unit)
-        except DataError:
-            continue
-        return unit
-    wrong = first if first is not None else last
-    raise DataError(f"{wrong!r} is neither a number nor a date or a time, such as 2024-05-01T13:30:00", value=wrong)
+    try:
+        return read_ends(first, last)[0]
+    except DataError:
+        wrong = first if first is not None else last
+        message = f"{wrong!r} is neither a number nor a date or a time, such as 2024-05-01T13:30:00"
+        raise DataError(message, value=wrong) from None
 
 
 def ends_of(begin: Cut, end: Cut, unit: str) -> tuple[Moment | None, Moment | None]:

@@ -8,7 +8,7 @@ its own promise.
 
 With deltas: a release that is (loss, delta)-DP on some records is (larger loss, larger delta)-DP on all. So all
 releases together are (M, D)-DP with M and D the largest sums of any record, and Theorem 3 carries that pair over
-(leakage/tight/approximate.py).
+(bounds/tight/approximate.py).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Lowest, OfRecords
+from pufferdp.bounds.curves import curve, curves, lowest
+from pufferdp.bounds.tight.approximate import allowed_loss, carried_delta
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Lowest, OfRecords
-from pufferdp.leakage.curves import curve, curves, lowest
-from pufferdp.leakage.tight.approximate import allowed_loss, carried_delta
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import add_taus, reading_of
 from pufferdp.ledger.record_sums import DELTA, LOSS, RecordSums, add_up
@@ -38,12 +38,10 @@ class State:
 
     head: str
     """Hash of the last row; of the definition before there is any."""
-    model: str | None
-    """Digest of the model; None until one is adopted."""
-    position: int = 0
-    """Rows so far, adopted models among them."""
+    model: str
+    """Digest of the model."""
     releases: int = 0
-    """Charges so far: rows without the adopted models."""
+    """Rows so far."""
     spent: float = 0.0
     """The largest sum of DP losses of any record, never rounded down."""
     longest: int = 0
@@ -83,6 +81,11 @@ class State:
     """Sets of people with sums of their own."""
 
     @property
+    def position(self) -> int:
+        """The number of the last row; 0 before there is any."""
+        return self.releases
+
+    @property
     def has_ranges(self) -> bool:
         """Whether anything was charged on less than everything."""
         return self.order is not None or self.by is not None
@@ -97,28 +100,25 @@ class State:
             return self._after_part(charge, head, sums)
         joint = charge.together is not None
         mixed = self.has_ranges and charge.dp_loss > 0 and charge.tau is None
-        return State(
-            head,
-            self.model,
-            self.position + 1,
-            self.releases + 1,
-            add_up(self.spent, charge.dp_loss),
-            MOST_RECORDS if mixed else max(self.longest, charge.longest),
-            charge.epsilon if self.releases == 0 or (joint and self.epsilon is not None) else None,
-            charge.width if self.width is None else self.width,
-            self.clipped and (charge.width is not None or charge.private is not None),
-            max(self.added, charge.leakage) if joint else add_up(self.added, charge.leakage),
-            charge.private if self.private is None or joint else self.private,
-            self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
-            self.reading if charge.tau is None else reading_of(charge.facts),
-            None if self.everywhere is None else add_up(self.everywhere, charge.dp_loss),
-            add_up(self.deltas, charge.dp_delta),
-            None if self.deltas_everywhere is None else add_up(self.deltas_everywhere, charge.dp_delta),
-            charge.delta if self.releases == 0 else 0.0,
-            self.order,
-            self.unit,
-            self.by,
-            self.crowds,
+        return replace(
+            self,
+            head=head,
+            releases=self.releases + 1,
+            spent=add_up(self.spent, charge.dp_loss),
+            longest=MOST_RECORDS if mixed else max(self.longest, charge.longest),
+            epsilon=charge.epsilon if self.releases == 0 or (joint and self.epsilon is not None) else None,
+            width=charge.width if self.width is None else self.width,
+            clipped=self.clipped and (charge.width is not None or charge.private is not None),
+            added=max(self.added, charge.leakage) if joint else add_up(self.added, charge.leakage),
+            private=charge.private if self.private is None or joint else self.private,
+            tau=self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
+            reading=self.reading if charge.tau is None else reading_of(charge.facts),
+            everywhere=None if self.everywhere is None else add_up(self.everywhere, charge.dp_loss),
+            deltas=add_up(self.deltas, charge.dp_delta),
+            deltas_everywhere=(
+                None if self.deltas_everywhere is None else add_up(self.deltas_everywhere, charge.dp_delta)
+            ),
+            delta=charge.delta if self.releases == 0 else 0.0,
         )
 
     def _after_part(self, charge: Charge, head: str, sums: RecordSums) -> State:
@@ -132,7 +132,6 @@ class State:
         return replace(
             self,
             head=head,
-            position=self.position + 1,
             releases=self.releases + 1,
             spent=max(self.spent, add_up(everywhere, largest[LOSS])),
             longest=MOST_RECORDS if endless else max(self.longest, charge.longest),
@@ -149,32 +148,21 @@ class State:
             crowds=sums.crowds,
         )
 
-    def adopting(self, model: str, head: str) -> State:
-        """The state after a model was adopted."""
-        return replace(self, head=head, position=self.position + 1, model=model)
-
     def to_json(self) -> str:
         """Canonical JSON; an infinite loss is null."""
         raw = {name: getattr(self, name) for name in self.__slots__}
         raw["spent"] = self.spent if math.isfinite(self.spent) else None
-        if self.reading is None:  # no flow: as it was written before there were any
-            del raw["tau"], raw["reading"]
-        # What ledgers did not keep before they counted record by record is left out where there is nothing to say.
-        return canonical_json({name: value for name, value in raw.items() if name not in _LATER or value})
+        return canonical_json(raw)
 
     @classmethod
     def from_json(cls, text: str) -> State:
         """The state that was written."""
         raw = json.loads(text)
         raw["spent"] = math.inf if raw["spent"] is None else float(raw["spent"])
-        if raw.get("order") is not None or raw.get("by") is not None:
-            for name in ("everywhere", "deltas_everywhere"):
-                raw[name] = raw.get(name, 0.0)
         return cls(**raw)
 
 
 _NEAR: Final = 1e-6
-_LATER: Final = ("everywhere", "deltas", "deltas_everywhere", "delta", "order", "unit", "by", "crowds")
 
 
 def charged_on(charge: Charge) -> Ranges:

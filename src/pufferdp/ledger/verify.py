@@ -17,6 +17,7 @@ from pufferdp.basics.errors import LedgerError, PufferdpError
 from pufferdp.basics.files import canonical_json
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
+from pufferdp.basics.words import normalised_identity
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.family import Family, all_names
@@ -30,14 +31,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.models.units import Unit
 
-_ROWS = (
-    "SELECT e.position, e.created, e.problem, e.hash, i.identity FROM ledger_entries e LEFT JOIN ledger_identities i "
-    "ON i.dataset = e.dataset AND i.position = e.position WHERE e.dataset = ? ORDER BY e.position"
-)
-_ORPHANS = (
-    "SELECT i.identity FROM ledger_identities i LEFT JOIN ledger_entries e "
-    "ON e.dataset = i.dataset AND e.position = i.position WHERE e.position IS NULL"
-)
+_ROWS = "SELECT position, created, problem, hash, identity FROM ledger_entries WHERE dataset = ? ORDER BY position"
 _MOST = 20
 """Problems that are told; a broken chain would have one for every row."""
 
@@ -71,9 +65,9 @@ def check_ledger(store: Store, head: str | None = None) -> LedgerCheck:
         raise LedgerError(f"head is {head!r}; it must be the 64 hexadecimal digits of a certificate", value=head)
     check = _Check(head)
     try:
-        check.problems += store.problems()
-        if not check.problems:
-            with store.reading() as session:
+        with store.snapshot() as session:
+            check.problems += store.problems(session)
+            if not check.problems:
                 check.everything(session)
     except LedgerError as error:  # such as text that is none
         check.problems.append(str(error))
@@ -117,9 +111,11 @@ class _Check:
                 self.problems.append(f"model {sha[:12]}… cannot be read: {error}")
         names = []
         self.family = Family(session, partial(_found, session), names=all_names(session))
-        sql = "SELECT name, definition, state FROM ledger_datasets ORDER BY name"
-        for name, definition, state in list(session.rows(sql)):
+        sql = "SELECT name, normalised, definition, state FROM ledger_datasets ORDER BY name"
+        for name, normalised, definition, state in list(session.rows(sql)):
             names.append(name)
+            if normalised != normalised_identity(name):
+                self.problems.append(f"data set {name!r}: its normalised name was changed")
             try:
                 self._dataset(session, name, definition, state)
             except (PufferdpError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
@@ -128,8 +124,6 @@ class _Check:
             for (other,) in session.rows(f"SELECT DISTINCT dataset FROM {table}"):
                 if other not in names:
                     self.problems.append(f"there are rows of a data set {other!r} that is not in the ledger")
-        for (identity,) in session.rows(_ORPHANS):
-            self.problems.append(f"the identity {identity!r} belongs to no row")
 
     def _contents(self, session: Session, table: str, what: str) -> dict[str, str]:
         contents = {}
@@ -150,7 +144,6 @@ class _Check:
         self.seen |= state.head == self.head
         charges: dict[str, Charge | None] = {}
         sums = RecordSums()
-        fits = 0  # charged before there was a model, when nobody could know what they leak
         for position, created, problem, hash, identity in session.rows(_ROWS, name):
             if position != state.position + 1:
                 self.problems.append(f"data set {name!r}: row {state.position + 1} is missing or moved")
@@ -161,19 +154,13 @@ class _Check:
             if problem not in charges:
                 charges[problem] = self._charge(name, problem, state.model, adversary, budget)
             charge = charges[problem]
-            if charge is not None:
-                if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
-                    self.problems.append(f"data set {name!r}: row {position} covers different chains from the first")
-                self._refusals(name, raw, state, charge)
-                state = state.after(charge, hash, sums)
-            else:
-                content = json.loads(self.contents.get(problem, "{}"))
-                if content.get("kind") != "model":
-                    self.problems.append(f"data set {name!r}: row {position} charges what is not in the ledger")
-                    return
-                if content != {"kind": "model", "model": content["model"]} or content["model"] not in self.models:
-                    self.problems.append(f"data set {name!r}: row {position} adopts a model that is not in the ledger")
-                state, fits = state.adopting(content["model"], hash), state.releases
+            if charge is None:
+                self.problems.append(f"data set {name!r}: row {position} charges what is not in the ledger")
+                return
+            if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
+                self.problems.append(f"data set {name!r}: row {position} covers different chains from the first")
+            self._refusals(name, raw, state, charge)
+            state = state.after(charge, hash, sums)
             if hash == self.head:
                 self.seen = True
         if state.to_json() != stated:
@@ -181,7 +168,7 @@ class _Check:
         self._sums(session, name, sums)
         self.releases += state.releases
         shared = self.family.shared(name)
-        if shared is not None or state.releases > fits:
+        if shared is not None or state.releases:
             self._total(name, raw, state if shared is None else shared.state)
 
     def _sums(self, session: Session, name: str, sums: RecordSums) -> None:
@@ -205,8 +192,6 @@ class _Check:
 
     def _total(self, name: str, raw: dict[str, Any], state: State) -> None:
         """Totals never fall, so the last one answers for all."""
-        if state.model is None:
-            return
         if state.model not in self.models:
             self.problems.append(f"data set {name!r}: its model is not in the ledger")
             return
@@ -234,12 +219,10 @@ class _Check:
                 f"over the budget {raw['budget']:g}"
             )
 
-    def _charge(
-        self, name: str, problem: str, model: str | None, adversary: str | None, budget: object
-    ) -> Charge | None:
-        """A charge as it is kept, recomputed when first seen; None for a row that is not one."""
+    def _charge(self, name: str, problem: str, model: str, adversary: str | None, budget: object) -> Charge | None:
+        """A charge as it is kept, recomputed when first seen; None where the ledger does not have it."""
         content = self.contents.get(problem)
-        if content is None or json.loads(content).get("kind") == "model":
+        if content is None:
             return None
         charge = Charge.from_content(content, model, adversary, self.people.__getitem__)
         try:

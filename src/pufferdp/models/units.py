@@ -66,6 +66,16 @@ class Unit:
         """With its article: a whole day."""
         return f"a whole {self.noun}"
 
+    @property
+    def zone(self) -> str | None:
+        """That a period may begin at any time, so that time zones do not matter; None for a number of records."""
+        if self.counted:
+            return None
+        long = {"hour": "60 minutes", "day": "24 hours", "week": "168 hours"}.get(self.name, self.name)
+        longer = f"; a {self.name} in which clocks go back is longer" if self.name in ("day", "week") else ""
+        article = "An" if self.name == "hour" else "A"
+        return f"{article} {self.noun} is any {long} in a row, whatever the time zone{longer}."
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"name": self.name, "records": self.records}

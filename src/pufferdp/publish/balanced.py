@@ -80,7 +80,7 @@ class BalancedLaw:
         if self._rate > _NO_NOISE:
             return 0.0
         d = self.coordinates - 1
-        logs = np.array([2 * _log_choose(d, j) - 2 * j * self._rate for j in range(d + 1)])
+        logs = np.array([2 * math.log(math.comb(d, j)) - 2 * j * self._rate for j in range(d + 1)])
         weights = np.exp(logs - logs.max())
         return 2 * (float(np.arange(d + 1) @ weights / weights.sum()) + d / math.expm1(2 * self._rate))
 
@@ -181,7 +181,3 @@ class BalancedLaw:
             term = term + math.log((r - i) / i * (t + i - 1)) - np.log(m + i) + self._odds
             total = np.logaddexp(total, term)
         return np.asarray(choose + total - m * self._rate - self._log_one_less(t))
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.log(math.comb(n, k))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import CertificateError
-from pufferdp.basics.files import TwiceError, canonical_json, found_text, parse_json
+from pufferdp.basics.files import JsonRuleError, canonical_json, found_text, parse_json, read_text
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
+from pufferdp.basics.words import a_kind
 
 KINDS: Final = "pufferdp.kinds"
 """The entry points under which kinds of publications are registered."""
@@ -26,10 +25,6 @@ SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
 TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
 LARGEST: Final = 2**25
 """Characters of a file that is read as a certificate: a stranger's must not fill the memory."""
-_MOST_LISTS: Final = LARGEST // 8
-_MOST_OBJECTS: Final = LARGEST // 16
-"""Lists and objects of one. Three characters can be a list in a list, which Python needs fifty times as much for. What
-makes a certificate long takes more: a row of a model eight at least, such as ``[.2,.8],``, an outcome twice that."""
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )
@@ -37,8 +32,6 @@ SECRETS: Final = (
 
 GOES_ON: Final = "The series goes on before and after what was read, and the promise holds for every record of it."
 """What a promise says that was made from a part of a series."""
-_LATER: Final = ("ranges", "part", "holes", "step", "beliefs")
-"""Fields of ``data`` that earlier certificates do not have."""
 
 
 class CertificatePart(BaseModel):
@@ -51,6 +44,12 @@ class CertificatePart(BaseModel):
     def seal(cls, content: dict[str, Any]) -> Self:
         """The part from its content."""
         return cls.model_validate(content)
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A field that need not be there is left out, with no null in its place."""
+        optional = {name for name, field in type(self).model_fields.items() if not field.is_required()}
+        return {key: value for key, value in content(self).items() if value is not None or key not in optional}
 
 
 class Guarantee(CertificatePart):
@@ -108,6 +107,9 @@ class DataPart(CertificatePart):
     column: str
     id: str | None = Field(description="the column that says which record a row is, for models that are not series")
     order: str | None
+    rows_in_order: Literal[True] | None = Field(
+        default=None, description="only where the rows are stated to be in time order"
+    )
     by: str | None
     gap: str | float | None
     missing: str
@@ -121,16 +123,16 @@ class DataPart(CertificatePart):
         default=None, description="only where the series goes on before and after what was read"
     )
 
-    holes: int | None = Field(default=None, ge=0, description="records that are missing inside chains")
-    step: str | float | None = Field(default=None, description="the model's step, where rows were compared with it")
-    beliefs: list[str] | None = Field(
-        default=None, description="what the promise rests on besides the model, because of how the data was read"
+    holes: int = Field(ge=0, description="records that are missing inside chains")
+    step: str | float | None = Field(
+        default=None, description="the model's step, with which rows are compared; only where a column says the order"
     )
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Certificates of earlier versions have none, and no null in their place."""
-        return {key: value for key, value in content(self).items() if key not in _LATER or value is not None}
+    independent: Literal[True] | None = Field(
+        default=None, description="only where it is assumed that chains are independent although many of them are short"
+    )
+    beliefs: list[str] = Field(
+        description="what the promise rests on besides the model, because of how the data was read"
+    )
 
 
 class LedgerPart(CertificatePart):
@@ -145,11 +147,6 @@ class LedgerPart(CertificatePart):
     beliefs: list[str] | None = Field(
         default=None, description="what the total of the data set rests on, where it was charged on some records"
     )
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        later = ("identity", "beliefs")
-        return {key: value for key, value in content(self).items() if key not in later or value is not None}
 
 
 class SealedCertificate(CertificatePart, Paged):
@@ -173,6 +170,22 @@ def content_hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_json({k: v for k, v in content.items() if k != "sha256"}).encode()).hexdigest()
 
 
+def content_of(held: object, name: str) -> dict[str, Any]:
+    """The content of a certificate, of a release that has one, of a dict, or of the file of either."""
+    if isinstance(held, (str, os.PathLike)):
+        return read_certificate(held)
+    certificate = getattr(held, "certificate", held)
+    if isinstance(certificate, SealedCertificate):
+        return certificate.to_dict()
+    if isinstance(held, dict):
+        return held
+    raise CertificateError(
+        f"{name} is {a_kind(held)}; it must be a certificate, a release that has one, its content as a dict, or the "
+        "path of its file",
+        value=type(held),
+    )
+
+
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a certificate file; of a ``release --json`` output or an HTML report its certificate."""
     return read_signed(path)[0]
@@ -180,20 +193,13 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
     """The content of a certificate file, and the signature beside it; None where there is none."""
+    text = read_text(path, "certificate", CertificateError, LARGEST)
     try:
-        with Path(file_path(path, "certificate")).open(encoding="utf-8-sig") as file:
-            text = file.read(LARGEST + 1)
         raw = parse_certificate(text, f"certificate {str(path)!r}")
-    except FileNotFoundError:
-        raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None
-    except IsADirectoryError:
-        raise CertificateError(f"certificate {str(path)!r} is a folder; name the JSON file in it", value=path) from None
-    except TwiceError as error:
+    except JsonRuleError as error:
         raise CertificateError(f"certificate {str(path)!r}: {error}", value=path) from None
-    except (ValueError, RecursionError):  # bad UTF-8 and bad JSON are ValueErrors, and so is a number that is too long
+    except (ValueError, RecursionError):  # bad JSON is a ValueError, and so is a number that is too long
         raise CertificateError(f"certificate {str(path)!r} is not JSON", value=path) from None
-    except OSError as error:
-        raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     signature = raw.get("signature") if isinstance(raw, dict) and "schema" not in raw else None
     raw = unwrapped(raw)
     schemas = [getattr(kind, "schema", "") for kind in plugins(KINDS).values()]
@@ -237,11 +243,7 @@ def parse_certificate(text: str, what: str) -> Any:
     """The JSON of a certificate's file, or of a report that carries one. Raises ValueError where it is none."""
     if len(text) > LARGEST:
         raise CertificateError(f"{what} is longer than {LARGEST:,} characters; no certificate is")
-    content = embedded_certificate(text) if is_report(text) else text
-    for mark, most, name in (("[", _MOST_LISTS, "lists"), ("{", _MOST_OBJECTS, "objects")):
-        if content.count(mark) > most:
-            raise CertificateError(f"{what} has more than {most:,} {name}; no certificate has")
-    return parse_json(content)
+    return parse_json(embedded_certificate(text) if is_report(text) else text)
 
 
 def is_report(text: str) -> bool:

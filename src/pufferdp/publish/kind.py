@@ -31,16 +31,10 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
-from pufferdp.publish.certificate import (
-    KINDS,
-    MEASUREMENT_SCHEMA,
-    SCHEMA,
-    TABLE_SCHEMA,
-    CertificatePart,
-    content_hash,
-)
-from pufferdp.publish.fitted import demanded_warnings, untold
+from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+from pufferdp.publish.fitted import fitted_warning
 from pufferdp.publish.reading import beliefs
+from pufferdp.publish.stated_reading import reading_problems
 
 ROUNDING: Final = 1e-9
 """Relative: what another machine may round otherwise."""
@@ -114,6 +108,10 @@ class Near(Claim):
         return canonical_json(stated) == canonical_json(true)
 
 
+class Simulated(Near):
+    """A number that another simulation gives within an error: the kind lists it, because small changes do not show."""
+
+
 @dataclass(frozen=True)
 class AtLeast(Claim):
     """A number that is no less than another."""
@@ -131,16 +129,12 @@ class Includes(Claim):
 
     must: Sequence[str] = field(kw_only=True, default=())
     never: Sequence[str] = field(kw_only=True, default=())
-    either: Sequence[str] = field(kw_only=True, default=())
-    """One of these must be there; none where it is empty."""
 
     def difference(self, path: str, stated: Any) -> str | None:
         """The sentence that is missing, or too much."""
         wrong = next((s for s in self.must if s not in stated), None) or next(
             (s for s in self.never if s in stated), None
         )
-        if wrong is None and self.either and not any(s in stated for s in self.either):
-            wrong = self.either[0]
         return None if wrong is None else f"{path} must say where, and only where, it is so: {wrong}"
 
     def holds(self, stated: Any, true: Any) -> bool:
@@ -229,7 +223,7 @@ def _differences(claims: Claims, stated: Mapping[str, Any], path: str) -> Iterat
 def stated_paths(claims: Claims, path: str = "") -> Iterator[str]:
     """The fields that are stated and not claimed."""
     for key, claim in claims.items():
-        if isinstance(claim, (Stated, Includes)):
+        if isinstance(claim, (Stated, Includes, Simulated)):
             yield _join(path, key)
         elif isinstance(claim, Part):
             yield from stated_paths(claim.claims or {}, _join(path, key))
@@ -275,13 +269,16 @@ UNPROVABLE: Final = {
     "data.column": "the name of a column",
     "data.order": "the name of a column",
     "data.by": "the name of a column",
-    "data.gap": "how the data was read; it must go with the model and the other columns",
+    "data.gap": "how the data was read; it must be possible with the model, the columns and the other numbers",
     "data.missing": "how the data was read; it must go with the model",
     "data.id": "the name of a column",
+    "data.lengths": "how long the chains are; they must fit into the ranges, and the noise must be enough for them",
     "data.ranges": "which records were read; they must go with the columns and the chains, and be those charged",
     "data.part": "whether the series goes on before and after what was read; the noise must be enough for it",
-    "data.holes": "how many records are missing inside chains; the noise must be enough for it",
-    "data.step": "whether rows were compared with the model's step; the promise says what is believed otherwise",
+    "data.rows_in_order": "an assumption: the rows are in time order; the promise states it",
+    "data.holes": "how many records are missing inside chains; they must fit, and the noise must be enough for it",
+    "data.step": "the model's step, which rows were compared with where a column says the order",
+    "data.independent": "an assumption: many short chains are independent of each other; the promise states it",
     "data.dropped": "how many values were missing; 0 where they were refused",
     "warnings": "where the noise came from: nobody can prove that there was no seed; what follows must be there",
     "ledger": "which row it was charged as; its hash must be that of a row that charges this very publication",
@@ -306,6 +303,8 @@ class Kind(ABC, Generic[P, S, C]):
     """Fields of the charge in a ledger that nobody can recompute, and why."""
     row_words: ClassVar[Mapping[str, str]] = {}
     """What is wrong where a field of a charge does not follow from the rest."""
+    cut_by_holes: ClassVar[bool] = False
+    """Whether missing records cut chains, so that pieces are counted in place of chains."""
 
     @abstractmethod
     def problem(self, certificate: C, **more: Any) -> P:
@@ -330,6 +329,10 @@ class Kind(ABC, Generic[P, S, C]):
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """The charge that follows from the facts of one; None where it rests on its author's word."""
 
+    def streamed(self, certificate: Mapping[str, Any]) -> bool:
+        """Whether a certificate may be of a stream, which states the ranges that were requested."""
+        return False
+
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """The numbers that a certificate which holds is about; of a series, how many records it has."""
         return {"records": certificate["data"]["records"]}
@@ -342,12 +345,13 @@ class Kind(ABC, Generic[P, S, C]):
         """Where an output does not follow from the certificate in it; nothing where the certificate is not whole."""
         try:
             self.certificate.model_validate(certificate)
-            claims = {key: claim for key, claim in self.beside(certificate).items() if key in output}
+            claims = self.beside(certificate)
         except (ValidationError, LookupError, TypeError):
             return []
         except (PufferdpError, ValueError) as error:  # what is beside it cannot follow from it
             return [str(error)]
-        return differences(claims, {key: output[key] for key in claims})
+        stated = {key: value for key, value in output.items() if key not in ("certificate", "signature")}
+        return differences({key: claim for key, claim in claims.items() if key in stated}, stated)
 
     def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:
         """The solution with the numbers that a certificate states, as far as they are charged."""
@@ -382,18 +386,15 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append("the release was not charged to a ledger: the certificate names no row")
         elif head is not None and head != row["head"]:
             problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
-        warnings = list(raw["warnings"])
-        if not problems:
-            model = model_from_dict(raw["model"])
-            unstated = unstated_beliefs(raw["data"], model)
-            if unstated and raw["schema"] in _STATING:
-                problems.append("data.beliefs is missing, and certificates of this kind have always stated beliefs")
-            warnings += [*untold(model.fitted, row is not None, warnings), *unstated]
-        return problems, warnings
+        return problems, list(raw["warnings"])
 
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
         """Where a certificate does not follow from what it states."""
         problem = self.problem(certificate, **more)
+        model = model_from_dict(raw["model"])
+        impossible = reading_problems(raw["data"], model, pieces=self.cut_by_holes, streamed=self.streamed(raw))
+        if impossible:
+            return impossible
         solution = self.solve(problem, silent)
         made = Made(
             data=raw["data"],
@@ -433,8 +434,8 @@ class Kind(ABC, Generic[P, S, C]):
 
     def warning_claims(self, made: Made, model: Model, must: Sequence[str] = (), never: Sequence[str] = ()) -> Includes:
         """The warnings: what follows from the rest must be there, that of a model that was fitted too."""
-        either = demanded_warnings(model.fitted, made.ledger is not None)
-        return Includes(list(made.warnings), must=must, never=never, either=either)
+        fitted = fitted_warning(model.fitted)
+        return Includes(list(made.warnings), must=[*must, *([] if fitted is None else [fitted])], never=never)
 
     def row_claims(self, problem: P, solution: S, made: Made) -> Claim:
         """The row of a ledger: its hash must be over the charge of this very publication."""
@@ -452,7 +453,7 @@ class Kind(ABC, Generic[P, S, C]):
         if row.get("identity") is not None:
             claims["identity"] = Formed(row["identity"], form=can_be_identity, must="the token of a charge")
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
-        if "beliefs" in row:  # those of earlier versions have none
+        if "beliefs" in row:
             claims["beliefs"] = Exact(charge.beliefs(row["dataset"]))
         return Part.of(claims, "ledger")
 
@@ -460,147 +461,21 @@ class Kind(ABC, Generic[P, S, C]):
 AnyKind = Kind[Any, Any, Any]
 
 
-def stated_lengths(lengths: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
-    """Chain lengths as a certificate states them: pairs, or they are refused."""
-    if any(len(pair) != 2 for pair in lengths):
-        raise CertificateError(
-            f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it"
-        )
-    return tuple((pair[0], pair[1]) for pair in lengths)
+def stated_ranges(data: Any) -> Ranges:
+    """Which records were read, as the part ``data`` of a certificate states it."""
+    return EVERYTHING if data.ranges is None else Ranges.from_dict(data.ranges.model_dump(by_alias=True))
 
 
-def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
-    """Which records were read, as the part ``data`` of a certificate states it; refused where it cannot be so.
-
-    Certificates of earlier versions do not say: everything may have been read. With ``asked`` the stretch may be the
-    one that was asked for, which a stream states before it has been read.
-    """
-    if data.ranges is None:
-        return EVERYTHING
-    stated = data.ranges.model_dump(by_alias=True)
-    ranges = Ranges.from_dict(stated)
-    if ranges == EVERYTHING or canonical_json(ranges.to_dict()) != canonical_json(stated):
-        raise CertificateError("data.ranges is not written as a publication writes it")
-    if (ranges.order, ranges.by) != (data.order, data.by):
-        raise CertificateError("data.ranges is about other columns than data.order and data.by")
-    if ranges.order is None and ranges.unit != "number":
-        raise CertificateError(f"data.ranges has the unit {ranges.unit!r}, and no column that is measured in it")
-    if not asked and ranges.order is not None:
-        for part in ranges.parts:
-            if part.first is None or part.last is None:
-                raise CertificateError("data.ranges has a stretch without ends, and a column says the order")
-        single = ranges.by is None and ranges.parts[0].first == ranges.parts[0].last
-        if single != (data.records + data.dropped == 1) and ranges.by is None:
-            raise CertificateError(f"data.ranges does not go with {data.records} records in one order")
-    if ranges.by is not None and not asked and any(part.people is None for part in ranges.parts):
-        raise CertificateError("data.ranges does not say whose stretches they are, and a column tells people apart")
-    listed = [name for part in ranges.parts for name in part.people or ()]
-    if len(listed) != len(set(listed)):
-        raise CertificateError("data.ranges names a person twice; each has one stretch")
-    if not listed and len(ranges.parts) > 1:
-        raise CertificateError("data.ranges has several stretches, and no column tells people apart")
-    chains = sum(count for _, count in stated_lengths(data.lengths))
-    if len(listed) > chains + data.dropped:
-        raise CertificateError(f"data.ranges names {len(listed)} people; there are {chains} chains")
-    return ranges
-
-
-def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) -> None:
-    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap starts a new chain.
-
-    Cuts make the noise smaller, so each must rest on a belief that the promise names. Missing records cut what flows
-    count (``pieces``), and in certificates of earlier versions every chain.
-    """
-    if data["gap"] is not None:
-        return  # how many gaps there are nobody can tell without the data; the promise says what is believed of them
-    people = None if data["by"] is None else _people(data.get("ranges"))
-    most = 1 if data["by"] is None else people
-    if most is None:
-        return
-    if pieces or data.get("beliefs") is None:
-        most += data["dropped"] + (data.get("holes") or 0)
-    if chains > most:
-        why = "no column tells people apart" if data["by"] is None else f"{people} people were read"
-        raise CertificateError(
-            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap starts "
-            "a new chain"
-        )
-
-
-def _people(ranges: Mapping[str, Any] | None) -> int | None:
-    """How many people are named; None where they are not."""
-    named = [name for part in (ranges or {}).get("parts", ()) for name in part["by"] or ()]
-    return len(named) or None
-
-
-def data_claims(
-    data: Mapping[str, Any],
-    lengths: Sequence[Sequence[int]],
-    model: Model,
-    within_bins: bool = False,
-    pieces: bool = False,
-) -> dict[str, Claim | Claims]:
-    """How the data was read: nobody can tell without it, but what was counted must add up."""
-    if series_of(model) is not None or ar1_of(model) is not None:
-        check_cuts(data, sum(count for _, count in lengths), pieces=pieces)
+def data_claims(data: Mapping[str, Any], model: Model, within_bins: bool = False) -> dict[str, Claim | Claims]:
+    """How the data was read, which must be possible (``reading_problems``), and what follows from it."""
     claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in data.items()}
     total = sum(length * count for length, count in data["lengths"])
     claims["records"] = Exact(total, words="data.records is {stated}; the chain lengths add up to {true}")
-    claims["lengths"] = Exact([list(pair) for pair in lengths])
     if data["missing"] == "refuse":
         claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
-    check_beliefs(data, model)
-    if data.get("beliefs") is not None:
-        claims |= belief_claims(data, model, within_bins)
-        if data["missing"] == "refuse":
-            claims["holes"] = Exact(0, words="data.holes is {stated}, and missing records were refused")
+        claims["holes"] = Exact(0, words="data.holes is {stated}, and missing records were refused")
+    claims["beliefs"] = Exact(beliefs(data, series_of(model) or ar1_of(model), within_bins))
     return claims
-
-
-def check_beliefs(data: Mapping[str, Any], model: Model) -> None:
-    """Refuse to take a certificate without beliefs for one of an earlier version, where it has what is of this one.
-
-    Otherwise beliefs could be left out with the sentence that states them.
-    """
-    if data.get("beliefs") is not None:
-        return
-    later = {f"the model {model.file_type}": model.file_type in _LATER_MODELS}
-    if data["missing"] == "hole" or beliefs(data, series_of(model) or ar1_of(model)):
-        later |= {"the step of a model": model.step is not None, "missing 'hole'": data["missing"] == "hole"}
-    for name, there in later.items():
-        if there:
-            raise CertificateError(f"data.beliefs is missing, and {name} is of a version that states beliefs")
-
-
-def unstated_beliefs(data: Mapping[str, Any], model: Model) -> list[str]:
-    """What the promise of a certificate without beliefs rests on all the same, as a warning.
-
-    Earlier versions stated none. Whoever takes them out of a certificate of this one gains nothing.
-    """
-    if data.get("beliefs") is not None:
-        return []
-    rests = beliefs(data, series_of(model) or ar1_of(model))
-    if data["missing"] == "break":
-        rests.append("what follows a missing value is independent of what went before")
-    return [f"{NO_BELIEFS} {', and that '.join(rests)}"] if rests else []
-
-
-_STATING: Final = (TABLE_SCHEMA, MEASUREMENT_SCHEMA)
-NO_BELIEFS: Final = "the certificate states no beliefs, as in earlier versions, and its promise rests on it that"
-_LATER_MODELS: Final = ("markov_clock", "hidden_markov", "markov_memory", "ar1")
-
-
-def belief_claims(data: Mapping[str, Any], model: Model, within_bins: bool = False) -> dict[str, Claim | Claims]:
-    """What the promise rests on besides the model: it follows from how the data was read."""
-    if data["missing"] == "break":
-        raise CertificateError("data.missing is 'break', which is of an earlier version, and data.beliefs is of this")
-    if data.get("step") is not None and (data["step"] != _number(model.step) or data["order"] is None):
-        raise CertificateError(f"data.step is {data['step']!r}; the model's is {model.step!r}")
-    return {"beliefs": Exact(beliefs(data, series_of(model) or ar1_of(model), within_bins))}
-
-
-def _number(step: str | float | None) -> str | float | None:
-    return float(step) if isinstance(step, int) else step
 
 
 def kinds() -> tuple[AnyKind, ...]:

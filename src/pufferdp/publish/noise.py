@@ -74,6 +74,8 @@ class NoiseLaw:
 
     table: NoiseTable | None = None
     """The law of noise by a table, on one count."""
+    rounding: float = 0.0
+    """The most that rounding a released number to a double adds to its error; 0 for whole numbers."""
 
     def __post_init__(self) -> None:
         if (self.kind is NoiseKind.TABLE) != (self.table is not None) or (self.table and self.coordinates != 1):
@@ -144,9 +146,9 @@ class NoiseLaw:
         # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
         each = -math.expm1(math.log1p(-beta) / self.coordinates)
         if self.kind is NoiseKind.LAPLACE:
-            return Accuracy(alpha=self.scale * math.log(1 / each), beta=beta)
+            return Accuracy(alpha=self.scale * math.log(1 / each) + self.rounding, beta=beta)
         if self.kind is NoiseKind.GAUSSIAN:
-            return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2), beta=beta)
+            return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2) + self.rounding, beta=beta)
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
             return Accuracy(alpha=self.unit * DiscreteGaussianLaw(self.counts_scale).least_error(each), beta=beta)
         # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.

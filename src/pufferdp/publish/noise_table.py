@@ -20,7 +20,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.bisection import least_count
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.additive.whole_noise import WholeNoise
+from pufferdp.bounds.additive.whole_noise import WholeNoise
 
 _WHOLE: Final = 2**64
 MOST_SHARES: Final = 1001

@@ -1,7 +1,8 @@
 """The one order in which anything is published: check, expect, read, solve, charge, draw, certify.
 
-Whatever can be refused without the data is refused before it is read, and the charge is on disk before anything is
-drawn: a crash from there on loses the release, never the charge. Ctrl-C waits from the charge until the release is
+Whatever can be refused without the data is refused before it is read. With a ledger, what is refused before the charge
+follows from public facts alone, and values are rejected after it. The charge is on disk before anything is drawn: a
+crash from there on loses the release, never the charge. Ctrl-C waits from the charge until the release is
 made, nobody who listens to the progress can stop it any more, and whatever else goes wrong in between is a
 DeliveryError, which says what was charged.
 """
@@ -12,15 +13,15 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
+from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError, ValuesError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
 from pufferdp.basics.unforeseen import unforeseen
 from pufferdp.basics.words import a_kind
-from pufferdp.data.layout import Layout, Place, check_pair_states, read_distance
+from pufferdp.data.layout import Layout, Place, check_pair_states, read_distance, values_hidden
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
@@ -29,7 +30,7 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.fitted import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
 from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
-from pufferdp.publish.reading import check_groups, check_reading, facts_of
+from pufferdp.publish.reading import facts_of
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -48,6 +49,8 @@ class Reading:
 
     column: str
     order: str | None = None
+    rows_in_order: bool = False
+    """Whether rows may be read as they come although a column holds times."""
     by: str | None = None
     restart: str | float | None = None
     missing: str = "refuse"
@@ -63,10 +66,7 @@ class Reading:
     @classmethod
     def stated(cls, data: Any) -> Reading:
         """As a certificate states it."""
-        # Earlier versions cut a chain at each missing value, and called that a break.
-        missing = "hole" if data.missing == "break" else data.missing
-        id = getattr(data, "id", None)
-        return cls(column=data.column, order=data.order, by=data.by, restart=data.gap, missing=missing, id=id)
+        return cls(column=data.column, order=data.order, by=data.by, restart=data.gap, missing=data.missing, id=data.id)
 
     @property
     def layout(self) -> Layout:
@@ -74,6 +74,7 @@ class Reading:
         return Layout(
             column=self.column,
             order=self.order,
+            rows_in_order=self.rows_in_order,
             by=self.by,
             restart=self.restart,
             missing=self.missing,
@@ -98,7 +99,7 @@ class Reading:
         for name, place in (("from", self.first), ("to", self.last)):
             if place is not None:
                 layout[name] = str(place)
-        check_reading(model, layout, self.missing, self.id)
+        model.check_reading(layout, self.missing, self.id)
         self._check_restart(model)
         check_pair_states(self.column, model.labels)
         return self.layout
@@ -132,7 +133,7 @@ class Reading:
         try:
             self.check(model)
             self.check_unit(unit)
-            check_groups(model, self.by, lengths)
+            model.check_groups(self.by, lengths)
         except PufferdpError as error:
             raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
@@ -149,8 +150,6 @@ class Charged:
     """What the ledger says of a charge; nothing where there is none."""
 
     receipt: Receipt | None = None
-    fit_charged: bool = False
-    """Whether the data set was charged for the fit of its model too."""
     each: Mapping[str, Charged] = field(default_factory=dict)
     """Of a fleet: the same for each person."""
     beliefs: Sequence[str] = ()
@@ -236,7 +235,7 @@ class Account:
             beliefs.extend(what.beliefs(str(self.dataset)))
             return what
 
-        return Charged(*charge_release(self.ledger, self.dataset, made), beliefs=beliefs)
+        return Charged(charge_release(self.ledger, self.dataset, made), beliefs=beliefs)
 
     def charge_each(self, charges: Callable[[], Mapping[str, Charge]]) -> Charged:
         """Charge a data set for each person, below this one, in one transaction: all of them, or none."""
@@ -276,7 +275,7 @@ class Publication(ABC, Generic[P, S, E, R]):
         self._check_tools()
         self.check()
         self.account.ask(self.expect)
-        exact = self.read()
+        exact, rejected = self._read()
         problem = self.problem(exact)
         solution = self.solve(problem, exact)
         if self.account.has_ledger and self.draws_numbers:
@@ -286,7 +285,23 @@ class Publication(ABC, Generic[P, S, E, R]):
                 self.progress(CHARGING)
             charged = self.charge(problem, solution)
             with charged.told():
+                if rejected is not None:
+                    raise rejected
                 return self.draw(problem, solution, exact, charged)
+
+    def _read(self) -> tuple[E, ValuesError | None]:
+        """What is needed of the data, and why its values are rejected.
+
+        With a ledger, values are rejected after the charge, which follows from public facts: otherwise requests that
+        are never charged would tell which values the data have.
+        """
+        try:
+            return self.read(), None
+        except ValuesError as error:
+            if not self.account.has_ledger:
+                raise
+            with values_hidden():
+                return replace(self, progress=silent).read(), error
 
     @abstractmethod
     def check(self) -> None:
@@ -343,6 +358,5 @@ class Publication(ABC, Generic[P, S, E, R]):
             released: the released numbers.
             more: warnings that follow from the solution.
         """
-        fitted = fitted_warning(model.fitted, charged.fit_charged)
-        warnings = [text for text in (self.sampler.warning, fitted, *more) if text]
+        warnings = [text for text in (self.sampler.warning, fitted_warning(model.fitted), *more) if text]
         return Made(data=data, released=released, warnings=warnings, ledger=charged.row)

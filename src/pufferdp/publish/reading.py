@@ -11,14 +11,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.errors import DataError, NotApplicableError
+from pufferdp.basics.errors import DataError, NotApplicableError, ValuesError
+from pufferdp.basics.words import normalised_identity
 from pufferdp.data.families import read_families, read_number_series
-from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.layout import Coding, Counts, Layout, hides_values
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
 from pufferdp.data.series import KeyedRecords, Series, open_series
 from pufferdp.models.ar1 import Ar1, ar1_of
-from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
+from pufferdp.models.base import Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
 from pufferdp.models.clock import MarkovClock, clock_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
@@ -66,20 +67,10 @@ def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str
     return _of_series(data, model, query, layout)
 
 
-def check_reading(model: Model, layout: LayoutOptions, missing: str, id: str | None) -> None:
-    """Refuse ways of reading (order, by, gap) that do not go with the model, before any data is read."""
-    model.check_reading(layout, missing, id)
-
-
-def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
-    """Refuse groups that are larger than the model allows, where a column tells them apart."""
-    model.check_groups(by, lengths)
-
-
 def refuse_impossible(model: Model, read: Exact) -> None:
     """Refuse data that the model rules out, where an answer is published as it is, or nearly, because of the model."""
     if not model.possible(read.states()):
-        raise DataError(
+        raise ValuesError(
             "the model rules out what is in the data, and only the model says that hardly any noise is needed; "
             "correct one of them, or name another mechanism with mechanism="
         )
@@ -102,7 +93,7 @@ def _of_records(data: object, model: RecordModel, layout: Layout, id: str | None
 def _of_families(data: object, model: NumberModel, query: Query, layout: Layout, id: str | None) -> Exact:
     assert query.clip is not None  # refused before, by the query
     families = read_families(data, column=layout.column, by=layout.by, id=id, records=model.names, clip=query.clip)
-    check_groups(model, layout.by, families.lengths)
+    model.check_groups(layout.by, families.lengths)
     return Exact(
         lengths=families.lengths,
         histogram=(),
@@ -147,7 +138,9 @@ def read_keyed(
     check_people(model, series, counts.records)
     check_moves(model, series)
     keyed = series.keyed(coding, clip=clip)
-    return exact, replace(keyed, codes=_places(model, coding)[keyed.codes])
+    return exact, replace(
+        keyed, codes=np.zeros_like(keyed.codes) if hides_values() else _places(model, coding)[keyed.codes]
+    )
 
 
 def _places(model: Model, coding: Coding) -> npt.NDArray[np.int64]:
@@ -164,24 +157,32 @@ def check_people(model: Model, series: Series, records: int) -> None:
     layout = series.layout
     if layout.by is None or layout.independent or (series_of(model) is None and ar1_of(model) is None):
         return
-    people, single = series.sizes()
-    believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
-    believe += "independent=True"
+    sizes = series.sizes()
+    people, single = len(sizes), sum(size == 1 for size in sizes.values())
+    way_out = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
+    way_out += "independent=True"
     if single and people > 1:
         raise DataError(
-            f"{single} of {people} values of {layout.by!r} have one record only; leave them out, or, {believe}",
+            f"{single} of {people} values of {layout.by!r} have one record only; leave them out, or, {way_out}",
             value=single,
         )
     if people > 1 and people > records / 10:
         raise DataError(
             f"the column {layout.by!r} has {people} values on {records} records; each counts as independent of the "
-            f"others, and so many look like pieces of a few: {believe}",
+            f"others, and so many look like pieces of a few: {way_out}",
             value=people,
         )
+    spellings: dict[str, str] = {}
+    for name in sorted(sizes):
+        if (other := spellings.setdefault(normalised_identity(name), name)) != name:
+            raise DataError(
+                f"{other!r} and {name!r} in {layout.by!r} look like one ID; write it in one way, or, {way_out}",
+                value=name,
+            )
     if layout.order is not None and people > 1 and series.alternates(records):
         raise DataError(
             f"the values of {layout.by!r} alternate along {layout.order!r}, as if one series were cut into several; "
-            f"{believe}",
+            f"{way_out}",
             value=layout.by,
         )
 
@@ -201,6 +202,8 @@ def check_moves_of_people(models: Mapping[str | None, SeriesModel], series: Seri
 
     The states of the coding are those of all models together.
     """
+    if hides_values():
+        return
     telling = {person: model for person, model in models.items() if model.rules_out}
     clocks = {person: clock for person, model in telling.items() if (clock := clock_of(model)) is not None}
     hidden = {person: model for person, model in telling.items() if hidden_of(model) is not None}
@@ -242,7 +245,7 @@ def _refuse_path(
     names = [repr(model.labels[x]) for x in own[max(0, wrong - 2) : wrong + 1].tolist()]
     what = f"a chain that begins with {names[0]}" if not wrong else f"{names[-1]} after {', '.join(names[:-1])}"
     what += f", {steps[wrong]} steps later" if wrong and steps[wrong] > 1 else ""
-    raise DataError(
+    raise ValuesError(
         f"the data has {what}, and with what went before the model calls that impossible: its promise says nothing "
         f"about such data; {_WAY_OUT}",
         value=model.labels[int(own[wrong])],
@@ -259,7 +262,7 @@ def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]]
         if not model.allows_at(slot, x, y, steps):
             move = f"a move from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
             what = move if steps else f"a chain that begins with {model.labels[y]!r}"
-            raise DataError(
+            raise ValuesError(
                 f"the data has {what} at step {slot + 1} of {model.steps} of its {model.period}, and the model calls "
                 f"that impossible: its promise says nothing about such data; {_WAY_OUT}",
                 value=model.labels[y],
@@ -275,14 +278,14 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
         return
     wrong = next((move for move in own if not model.allows([move])), None)
     if wrong is None:
-        raise DataError(
+        raise ValuesError(
             "no chain of the class can make all the moves of the data; correct the data, or believe in a class that "
             "has such a chain"
         )
     x, y, steps = wrong
     move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
     what = f"a chain that begins with {model.labels[y]!r}" if x < 0 else f"a move {move}"
-    raise DataError(
+    raise ValuesError(
         f"the data has {what}, and the model calls that impossible: its promise says nothing about such data; "
         f"{_WAY_OUT}",
         value=model.labels[y],
@@ -299,7 +302,7 @@ def exact_of(
     """What an answer needs of the counts of a series; refuses those that do not go with the model."""
     check_start(model, counts)
     check_restarts(layout, counts)
-    check_groups(model, layout.by, counts.lengths)
+    model.check_groups(layout.by, counts.lengths)
     return Exact(
         lengths=counts.lengths,
         histogram=() if only_numbers else histogram_of(model, counts),
@@ -345,6 +348,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     series = open_series(data, layout)
     counts = series.counts(coding, transitions=True, ranges=True, pieces=True)
     check_people(model, series, counts.records)
+    check_restarts(layout, replace(counts, restarts=max(0, counts.restarts - counts.holes)))  # holes cut pieces too
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     check_start(model, counts)
@@ -375,6 +379,7 @@ def facts_of(
         "column": layout.column,
         "id": id,
         "order": layout.order,
+        **({"rows_in_order": True} if layout.rows_in_order and series is not None else {}),
         "by": layout.by,
         "gap": gap,  # what follows a longer one is believed to be independent
         "missing": layout.missing,
@@ -385,6 +390,7 @@ def facts_of(
         **({"part": True} if layout.is_part else {}),
         "holes": holes,
         **({} if step is None or layout.order is None else {"step": step}),
+        **({"independent": True} if layout.independent else {}),
     }
     return {**facts, "beliefs": beliefs(facts, series, within_bins)}
 
@@ -400,9 +406,17 @@ def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_b
     if facts["gap"] is not None:
         gap = facts["gap"] if isinstance(facts["gap"], str) else f"{facts['gap']:g}"
         out.append(f"what follows a gap of more than {gap} in {facts['order']!r} is independent of what went before")
+    if facts.get("rows_in_order"):
+        out.append("the rows are in time order")
+    if facts.get("independent"):
+        chains = sum(count for _, count in facts["lengths"])
+        out.append(f"all {chains:,} of these pieces are independent, however short they are")
     if series is not None and facts.get("step") is None:
         apart = "at least one step" if series.real_valued else "one step"
         out.append(f"rows that follow each other are {apart} of the model apart")
+    if series is not None and clock_of(series) is not None:
+        hours = "UTC hours" if facts.get("ranges", {}).get("unit") == "utc" else f"those written in {facts['order']!r}"
+        out.append(f"the hours of the model are {hours}")
     if facts.get("kept"):
         tell = "tell" if len(facts["kept"]) > 1 else "tells"
         out.append(f"the kept {columns_text(facts['kept'])} {tell} nothing about {facts['column']!r}")
@@ -420,14 +434,14 @@ def columns_text(names: Sequence[str]) -> str:
 def moves_fact(facts: Mapping[str, Any], model: Model) -> list[str]:
     """What everybody knows of data that was not refused, where the model rules something out."""
     series = series_of(model)
-    if facts.get("beliefs") is None or series is None or not series.rules_out:
+    if series is None or not series.rules_out:
         return []
     return ["that the data make no move which the model calls impossible: such data are refused"]
 
 
 def believing(facts: Mapping[str, Any]) -> str:
-    """The sentence on beliefs that ends a promise; none where there are none, or where an earlier version made it."""
-    listed = facts.get("beliefs") or []
+    """The sentence on assumptions that ends a promise; none where there are none."""
+    listed = facts["beliefs"]
     return f" This believes that {', and that '.join(listed)}." if listed else ""
 
 
@@ -445,8 +459,8 @@ def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
         return counts.histogram
     by_name = dict(zip(names, counts.histogram, strict=True))
     for name, count in by_name.items():
-        if count and name not in model.labels:
-            raise DataError(
+        if count and name not in model.labels and not hides_values():
+            raise ValuesError(
                 f"a record lies in {name}, a state the model leaves out; fit it on data that leaves this state, "
                 "or use wider bins",
                 value=name,

@@ -79,6 +79,7 @@ def release(
     per: str | Sequence[str] | None = None,
     groups: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
+    sizes: str = "exact",
     **request: Unpack[Request],
 ) -> TableRelease: ...
 @overload
@@ -89,6 +90,7 @@ def release(
     per: str | Sequence[str],
     groups: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
+    sizes: str = "exact",
     **request: Unpack[Request],
 ) -> TableRelease: ...
 def release(
@@ -102,6 +104,7 @@ def release(
     per: str | Sequence[str] | None = None,
     groups: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
+    sizes: str = "exact",
     adversary: str = "bdp",
     order: str | None = None,
     by: str | None = None,
@@ -143,8 +146,9 @@ def release(
             for each of one of the first two and a period.
         groups: the people or values that get a row; by default those in the data.
         split: the weight of each query of a table in its DP loss; all the same by default.
+        sizes: of a table: ``exact`` publishes how many records each group has, ``hidden`` does not.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by; without it a file is taken in row order.
+        order: the column to sort by, or ``"rows"``, as in ``Series``.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
@@ -199,6 +203,7 @@ def release(
             "per": per,
             "groups": groups,
             "split": split,
+            "sizes": None if sizes == "exact" else sizes,
             "id": series.id,
             "secrets": secrets,
             "mechanism": mechanism,
@@ -215,9 +220,9 @@ def release(
     for_answers: dict[str, Any] = {"secrets": secrets, "mechanism": mechanism, "delta": delta, "unit": unit}
     if not asks_table(query, per):
         assert isinstance(query, (str, Query))
-        if groups is not None or split is not None:
+        if groups is not None or split is not None or sizes != "exact":
             raise ParameterError(
-                "groups and split go with a table: say what its groups are with per=, or ask several queries"
+                "groups, split and sizes go with a table: say what its groups are with per=, or ask several queries"
             )
         return release_answer(series, query=query, **request, **for_answers)
     for name, value in {"id": series.id, **for_answers}.items():
@@ -229,4 +234,4 @@ def release(
             )
     from pufferdp.publish.tables.publication import release_table
 
-    return release_table(series, query=query, per=per, groups=groups, split=split, room=room, **request)
+    return release_table(series, query=query, per=per, groups=groups, split=split, sizes=sizes, room=room, **request)

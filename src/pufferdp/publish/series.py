@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
 from pufferdp.basics.checks import flag
 from pufferdp.basics.errors import DataError, ParameterError
-from pufferdp.data.layout import Place, column_name, distance_text, place_of
+from pufferdp.data.layout import ROWS, Place, column_name, distance_text, place_of
 from pufferdp.data.memory import table_of
+from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins, bins_text, with_bins
+from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.pipeline import Reading
 
@@ -27,7 +29,8 @@ class Series:
             (``FILE::TABLE``), a pandas, polars, pyarrow, DuckDB or Spark frame, columns by name, rows by name, or the
             values themselves: a list, a numpy array, a pandas or polars series.
         column: the column with states or numbers; two names read the states of both as pairs.
-        order: the column to sort by; without it a file is taken in row order.
+        order: the column to sort by. Without it the time index of a pandas object is the order, and other data are
+            taken in row order where no column holds times. ``"rows"`` states that the rows are in time order.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
         missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
@@ -50,9 +53,11 @@ class Series:
     last: Place | None = None
     bins: Bins | None = None
     id: str | None = None
+    index_order: bool = field(default=False, init=False)
+    """Whether the order is the time index of a pandas object."""
 
     def __post_init__(self) -> None:
-        data, single = table_of(self.data, self.column)
+        data, single, index = table_of(self.data, self.column)
         column = self.column if self.column is not None else single
         if data is None:
             raise DataError("the data is None; it must be a file, a frame, a table or a list of values")
@@ -61,6 +66,8 @@ class Series:
         values: dict[str, object] = {
             "data": data,
             "column": column_name(column),
+            "order": index if self.order is None else self.order,
+            "index_order": index is not None and self.order is None,
             "restart": None if self.restart is None else distance_text(self.restart),
             "first": place_of("first", self.first),
             "last": place_of("last", self.last),
@@ -76,7 +83,7 @@ class Series:
         """The series that is given, or the one that the data and the parameters make; never both."""
         if not isinstance(data, Series):
             return cls(data, **given)
-        defaults = {field.name: field.default for field in fields(cls)}
+        defaults = {each.name: each.default for each in fields(cls)}
         twice = next((name for name, value in given.items() if value != defaults[name]), None)
         if twice is not None:
             raise ParameterError(
@@ -86,7 +93,7 @@ class Series:
 
     def __repr__(self) -> str:
         shown = str(os.fspath(self.data)) if isinstance(self.data, (str, os.PathLike)) else type(self.data).__name__
-        others = [(f.name, getattr(self, f.name), f.default) for f in fields(self) if f.name != "data"]
+        others = [(f.name, getattr(self, f.name), f.default) for f in fields(self) if f.name != "data" and f.init]
         parts = [f"{name}={value!r}" for name, value, default in others if value != default]
         return f"Series({shown!r}, {', '.join(parts)})"
 
@@ -99,9 +106,11 @@ class Series:
     def reading(self, model: Model | None = None) -> Reading:
         """How it is read for a model, whose step says where rows are missing."""
         assert not isinstance(self.restart, timedelta)
+        unordered = model is not None and series_of(model) is None and ar1_of(model) is None
         return Reading(
             column=self.named,
-            order=self.order,
+            order=None if self.order == ROWS or (unordered and self.index_order) else self.order,
+            rows_in_order=self.order == ROWS or unordered,
             by=self.by,
             restart=self.restart,
             missing=self.missing,

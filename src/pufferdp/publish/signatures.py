@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 ALGORITHM: Final = "ed25519"
 _CONTEXT: Final = b"pufferdp-signature/1\n"
 """Goes before what is signed, so that no signature made for something else fits."""
+_PRIME: Final = 2**255 - 19
+_ORDER_EIGHT: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER: Final = (0, 1, _PRIME - 1, _ORDER_EIGHT, _PRIME - _ORDER_EIGHT)
+"""The y of every point whose order divides 8 (RFC 8032): a key that is one of them signs everything, with no secret."""
 Key = str | os.PathLike[str]
 """A file with a key in PEM, as OpenSSL writes it."""
 
@@ -130,6 +134,12 @@ def _parts(signature: object) -> tuple[bytes, bytes]:
         raise wrong from None
     if signature["algorithm"] != ALGORITHM or (len(public_key), len(signed)) != (32, 64):
         raise wrong
+    # The highest bit is the sign of x.
+    if int.from_bytes(public_key, "little") % 2**255 % _PRIME in _SMALL_ORDER:
+        raise CertificateError(
+            f"the public_key of the signature is {public_key.hex()}, a point of small order: signatures of such a key "
+            "hold for any text and without any secret; sign with a key that openssl genpkey has made"
+        )
     return public_key, signed
 
 

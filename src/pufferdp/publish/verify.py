@@ -13,9 +13,8 @@ from pufferdp.basics.files import check_values
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.patience import within
-from pufferdp.basics.words import a_kind
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.certificate import TABLE_SCHEMA, SealedCertificate, read_signed, unwrapped
+from pufferdp.publish.certificate import TABLE_SCHEMA, SealedCertificate, content_of, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.signatures import Key, signer_of
 from pufferdp.publish.tables.table import ReleasedTable, read_released
@@ -154,16 +153,7 @@ def _content(certificate: object) -> tuple[dict[str, Any], object]:
     """The content of what was handed over, and the signature beside it; None where there is none."""
     if isinstance(certificate, (str, os.PathLike)):
         return read_signed(certificate)
-    if isinstance(certificate, dict):
-        signature = certificate.get("signature") if "schema" not in certificate else None
-        content = unwrapped(certificate)
-    else:
-        held, signature = getattr(certificate, "certificate", certificate), None
-        content = held.to_dict() if isinstance(held, SealedCertificate) else None
-    if not isinstance(content, dict):
-        raise CertificateError(
-            f"the certificate is {a_kind(certificate)}; it must be a certificate, a release that has one, its "
-            "content as a dict, or the path of its file",
-            value=type(certificate),
-        )
-    return content, signature
+    signature = None
+    if isinstance(certificate, dict) and "schema" not in certificate:
+        signature, certificate = certificate.get("signature"), unwrapped(certificate)
+    return content_of(certificate, "the certificate"), signature

@@ -18,6 +18,8 @@ MANY: Final = 40
 """More bars than this have no outlines, which would be all there is to see."""
 TURNED: Final = 11.0
 """More letters an inch than this, and the names along an axis are turned."""
+NAMES: Final = 5.0
+"""Names an inch along an axis; of more, some are left out."""
 DASHES: Final[tuple[tuple[float, ...], ...]] = (
     (),
     (6, 3),

@@ -13,7 +13,18 @@ from tests.apps.cli.test_bad_input import check_sentence
 
 LEAKAGE = ["leakage", "model.json", "--length", "50"]
 PLAN = ["plan", "model.json", "--length", "50", "--query", "histogram", "--epsilon", "1"]
-RELEASE = ["release", "data.csv", "--model", "model.json", "--column", "activity", "--query", "histogram"]
+RELEASE = [
+    "release",
+    "data.csv",
+    "--model",
+    "model.json",
+    "--column",
+    "activity",
+    "--order",
+    "rows",
+    "--query",
+    "histogram",
+]
 AUDIT = ["audit", "model.json", "--length", "6", "--mechanism", "laplace:count:active", "--calls", "4000"]
 PAIRS = [(0.1, 1e-2), (0.2, 1e-4), (0.3, 1e-7)]
 
@@ -47,7 +58,7 @@ def test_leakage_gives_the_numbers_of_the_library(run: Run) -> None:
         assert {"epsilon", "delta", "dp_delta"} <= set(result.json)
         said = run(*LEAKAGE, *words)
         assert all(len(line) <= 100 for line in said.out.splitlines())
-        assert "towards this adversary" in " ".join(said.out.split())
+        assert "against this adversary" in " ".join(said.out.split())
 
 
 def test_plan_and_release(run: Run, folder: Path) -> None:

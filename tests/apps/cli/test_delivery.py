@@ -24,7 +24,7 @@ from pufferdp.apps.cli import main
 from pufferdp.apps.signs import spell
 from pufferdp.basics import places
 from pufferdp.ledger.ledger import Ledger
-from pufferdp.models.files.json import load_model, model_digest, model_from_dict
+from pufferdp.models.files.json import load_model, model_from_dict
 from pufferdp.publish import noise
 from pufferdp.publish.noise import SystemSampler
 from pufferdp.publish.redaction import publication as redaction
@@ -51,8 +51,13 @@ class Verb:
         return [*self.words, *CHARGED, *(["--out", "series.csv"] if self.series else []), *more]
 
 
+HELD = [
+    getattr(signal, f"SIG{name}")
+    for name in ("INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "IO", "ABRT", "RTMIN")
+    if hasattr(signal, f"SIG{name}")
+]
 BUDGET = ["--budget", "5"]
-USUAL = ["d.csv", "--model", "m.json", "--column", "activity"]
+USUAL = ["d.csv", "--model", "m.json", "--column", "activity", "--order", "rows"]
 VERBS = {
     "release": Verb(
         ([*CREATE, "week", "--model", "m.json", *BUDGET],),
@@ -78,6 +83,8 @@ VERBS = {
             "--independent",
             "--column",
             "activity",
+            "--order",
+            "rows",
             "--query",
             "histogram",
             "--epsilon",
@@ -89,8 +96,11 @@ VERBS = {
         ("out.json",),
     ),
     "fit": Verb(
-        ([*CREATE, "week", *BUDGET],),
-        ["fit", "d.csv", "--column", "activity", "--states", "rest,active", "--dp-epsilon", "1", "--confidence", "0.9"],
+        ([*CREATE, "week", "--model", "m.json", "--budget", "50"],),
+        [
+            *["fit", "d.csv", "--column", "activity", "--order", "rows", "--states", "rest,active"],
+            *["--dp-epsilon", "1", "--confidence", "0.9"],
+        ],
         "out",
         ("out.json",),
     ),
@@ -199,11 +209,10 @@ def certificates(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_whole(content: dict[str, Any], verb: Verb) -> None:
-    """An answer is complete: it verifies and is the one that was charged; a model is the one that was adopted."""
+    """An answer is complete: it verifies and is the one that was charged."""
     if verb.words[0] == "fit":
-        with Ledger("books.db") as ledger:
-            dataset = ledger.dataset("week")
-            assert (dataset.releases, dataset.model_sha256) == (1, model_digest(model_from_dict(content)))
+        assert len(model_from_dict(content).labels) == 2
+        assert len(charges()) == 1
         return
     heads = charges()
     assert len(heads) == len(verb.create)
@@ -363,21 +372,6 @@ def test_a_sampler_that_fails_says_that_it_was_charged(
     assert len(charges()) == 1
 
 
-def test_a_ledger_that_does_not_take_a_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    verb = VERBS["fit"]
-    run(*verb.create[0])
-
-    def fail(*_: object) -> None:
-        raise pufferdp.LedgerError("the ledger is busy")
-
-    monkeypatch.setattr(Ledger, "adopt", fail)
-    result = run(*verb.asked())
-    assert result.code == 1
-    assert "the ledger did not take its model: the ledger is busy" in result.err
-    assert told(result)["type"] == "markov_interval"
-    assert len(charges()) == 1
-
-
 # ---- series ----
 
 
@@ -468,6 +462,7 @@ def test_python_has_the_result(folder: Path, run: Run, monkeypatch: pytest.Monke
             "d.csv",
             model=load_model("m.json"),
             column="activity",
+            order="rows",
             epsilon=1.0,
             out="o.csv",
             ledger="books.db",
@@ -476,7 +471,13 @@ def test_python_has_the_result(folder: Path, run: Run, monkeypatch: pytest.Monke
     assert isinstance(caught.value.result, pufferdp.Flip)
     assert pufferdp.verify(caught.value.result.certificate).valid
     assert Path(str(caught.value.value)).read_text().startswith("activity\n")
-    asked: dict[str, Any] = {"model": load_model("m.json"), "column": "activity", "epsilon": 1.0, "out": "free.csv"}
+    asked: dict[str, Any] = {
+        "model": load_model("m.json"),
+        "column": "activity",
+        "order": "rows",
+        "epsilon": 1.0,
+        "out": "free.csv",
+    }
     pufferdp.flip("d.csv", **asked)
     with pytest.raises(pufferdp.ParameterError, match="already exists"):
         pufferdp.flip("d.csv", **asked)
@@ -504,7 +505,7 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGINT, signal.SIGHUP))],
+    [signal.SIGTERM, *(pytest.param(n, marks=pytest.mark.slow) for n in HELD)],
 )
 def test_a_signal_waits_for_a_charged_answer(
     number: int, verb: Verb, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -784,7 +785,7 @@ OTHERS = {
         "f.png",
     ],
     "flips": ["flip", "--model", "m.json", "--length", "10", "--epsilon", "1", "--report", "r.html"],
-    "fit": ["fit", "d.csv", "--column", "activity", "--out", "fit.json"],
+    "fit": ["fit", "d.csv", "--column", "activity", "--order", "rows", "--out", "fit.json"],
     "demo": ["demo", "--out", "tour"],
 }
 """Verbs that charge nothing, with all they can write."""
@@ -833,10 +834,6 @@ def test_people_with_odd_names(run: Run, folder: Path) -> None:
     rows = "".join(f'"{person}",rest\n"{person}",active\n' for person in ODD[:-1] if person.strip())
     write(folder, {"p.csv": "who,activity\n" + rows, "p.json": dict.fromkeys(ODD, CHAIN), "out": None})
     people = [person for person in ODD[:-1] if person.strip()]
-    with Ledger("people.db", create=True) as ledger:
-        for person in people:
-            if "\n" not in person:
-                ledger.create(f"week/{person}", model=load_model("m.json"), budget=9.0)
     asked = ["release", "p.csv", "--models", "p.json", "--column", "activity", "--by", "who", "--query", "histogram"]
     asked.append("--independent")
     done = run(*asked, "--epsilon", "1", "--mechanism", "curve-tight", "--out", "out")
@@ -962,7 +959,10 @@ def test_in_a_shell(shell: str, code: int, run: Run, folder: Path) -> None:
     run(*verb.create[0])
     before = listing(folder)
     command = " ".join([sys.executable, "-m", "pufferdp", *verb.asked()])
-    done = subprocess.run(["bash", "-c", shell.format(command)], capture_output=True, text=True, timeout=120)
+    # The text may be in another encoding than this process has.
+    done = subprocess.run(
+        ["bash", "-c", shell.format(command)], capture_output=True, text=True, errors="replace", timeout=120
+    )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
     if code == 2:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.apps.cli.conftest import CHAIN, Run, series, write
 
-FLIP = ["flip", "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "2"]
+FLIP = ["flip", "d.csv", "--model", "m.json", "--column", "activity", "--order", "rows", "--epsilon", "2"]
 
 
 @pytest.fixture(autouse=True)

@@ -85,8 +85,8 @@ def test_a_figure_is_drawn(question: list[str], run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([*COMMAND], "either --dp-epsilon"),
-        ([*COMMAND, "--dp-epsilon", "1", "--target", "1"], "either --dp-epsilon"),
+        ([*COMMAND], "--target (the leakage allowed) is missing"),
+        ([*COMMAND, "--dp-epsilon", "1", "--target", "1"], "--dp-epsilon and --target cannot be combined"),
         ([*COMMAND, "--dp-epsilon", "much"], "must be a number"),
         ([*COMMAND, "--dp-epsilon", "-1"], "dp-epsilon is -1"),
         ([*COMMAND, "--target", "inf"], "target is inf"),

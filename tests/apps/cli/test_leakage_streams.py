@@ -36,7 +36,7 @@ def test_people_get_tables_and_figures(run: Run, folder: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert "3 worst" in result.out
     assert (folder / "over-time.png").stat().st_size > 5000
-    assert "Spend a DP epsilon of" in run("leakage", "model.json", "--stream-target", "1", "--length", "10").out
+    assert "Under this model, a DP ε of" in run("leakage", "model.json", "--stream-target", "1", "--length", "10").out
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ RELEASE = [
     "m.json",
     "--column",
     "activity",
+    "--order",
+    "rows",
     "--query",
     "count:active",
     "--mechanism",
@@ -93,12 +95,25 @@ def test_a_release_that_leaves_nothing_says_so(run: Run, folder: Path) -> None:
 
 def test_several_data_sets(run: Run) -> None:
     run(*CREATE)
-    run("ledger", "create", "books.db", "--dataset", "later", "--budget", "1", "--adversary", "pufferfish")
+    run(
+        "ledger",
+        "create",
+        "books.db",
+        "--dataset",
+        "later",
+        "--budget",
+        "1",
+        "--adversary",
+        "pufferfish",
+        "--model",
+        "m.json",
+    )
     shown = run("ledger", "show", "books.db", "--json").json["datasets"]
     assert [one["dataset"] for one in shown] == ["later", "week"]
-    assert shown[0]["leakage"] is None
+    assert shown[0]["leakage"] == 0
     assert "pufferfish" in run("ledger", "show", "books.db").out
-    assert "has no model yet" in run("ledger", "show", "books.db", "--dataset", "later").out
+    missing = run("ledger", "create", "books.db", "--dataset", "third", "--budget", "1")
+    assert (missing.code, "--model is missing" in missing.err) == (2, True)
 
 
 def test_a_changed_ledger(run: Run, folder: Path) -> None:
@@ -118,7 +133,7 @@ def test_export_and_import(run: Run, folder: Path) -> None:
     run(*CREATE)
     run(*CHARGED, "--epsilon", "0.5")
     assert run("ledger", "export", "books.db", "--out", "e.json", "--json").json == {"datasets": ["week"], "rows": 1}
-    assert json.loads((folder / "e.json").read_text())["schema"] == "pufferdp-ledger-export/1"
+    assert json.loads((folder / "e.json").read_text())["schema"] == "pufferdp-ledger-export/2"
     assert run("ledger", "import", "copy.db", "--from", "e.json").code == 0
     shown = [run("ledger", "show", name, "--json").json for name in ("books.db", "copy.db")]
     assert shown[0] == shown[1]
@@ -126,12 +141,16 @@ def test_export_and_import(run: Run, folder: Path) -> None:
 
 
 def test_a_private_fit(run: Run, folder: Path) -> None:
-    run("ledger", "create", "books.db", "--dataset", "week", "--budget", "200")
+    """It was accepted, and ``ledger show`` then said that 19.45 of 1 was spent."""
+    run("ledger", "create", "books.db", "--dataset", "small", "--model", "m.json", "--budget", "1")
+    run("ledger", "create", "books.db", "--dataset", "week", "--model", "m.json", "--budget", "200")
     words = [
         "fit",
         "f.csv",
         "--column",
         "activity",
+        "--order",
+        "rows",
         "--states",
         "rest,active",
         "--dp-epsilon",
@@ -139,12 +158,17 @@ def test_a_private_fit(run: Run, folder: Path) -> None:
         "--out",
         "fitted.json",
     ]
+    refused = run(*words, "--ledger", "books.db", "--dataset", "small")
+    assert (refused.code, refused.out) == (3, "")
+    assert "leaked at most 0 of its budget 1" in refused.err and "needs a DP loss of 5" in refused.err
+    assert not (folder / "fitted.json").exists()
     done = run(*words, "--ledger", "books.db", "--dataset", "week")
     assert done.code == 0, done.err
     assert "spent a DP loss of 5 on the data: charged to data set 'week'" in done.out
-    shown = run("ledger", "show", "books.db", "--json").json
-    assert (shown["spent_dp"], shown["releases"]) == (5, 1)
-    assert shown["model_sha256"] is not None
+    small, week = run("ledger", "show", "books.db", "--json").json["datasets"]
+    assert (small["spent_dp"], small["releases"]) == (0, 0)
+    assert (week["spent_dp"], week["releases"]) == (5, 1)
+    assert 5 < week["leakage"] < 200
     assert run("ledger", "verify", "books.db").code == 0
 
 

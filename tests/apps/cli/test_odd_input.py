@@ -20,7 +20,8 @@ STICKY = [[1 - 1e-9, 1e-9], [1e-9, 1 - 1e-9]]
 TINY = [[1 - 1e-200, 1e-200], [0.5, 0.5]]
 SIXTY = [[(1 + (7 * x + 3 * y) % 5) for y in range(60)] for x in range(60)]
 PLAN_KEYS = {
-    "query", "records", "longest_chain", "epsilon", "adversary", "secrets", "candidates", "best", "limit", "multiplies",
+    "query", "verdict", "records", "longest_chain", "epsilon", "adversary", "secrets", "candidates", "best", "limit",
+    "multiplies",
 }  # fmt: skip
 CANDIDATE_KEYS = {
     "mechanism", "applies", "reason", "scale", "sigma", "lipschitz", "noise", "balanced", "expected_l1_error",
@@ -219,7 +220,7 @@ def test_a_release_is_made(
     assert result.code == 0, result.err
     assert ("promises next to nothing" in result.err) == bool(result.err) == large
     release = result.json
-    assert set(release) == {"answer", "intervals", "estimate", "denoised", "labels", "certificate"}
+    assert set(release) == {"verdict", "answer", "intervals", "estimate", "denoised", "labels", "certificate"}
     assert set(release["certificate"]) == CERTIFICATE_KEYS
     assert finite(release)
     names = model.get("states") or [str(n) for n in range(len(model["transition"]))]

@@ -107,7 +107,7 @@ def test_reasons_are_for_those_who_ask(run: Run, folder: Path) -> None:
     assert " rests on: " not in brief.out
     assert max(map(len, whole.out.splitlines())) <= 100
     for text in (brief.out, whole.out):
-        assert text.startswith("You may: ")
+        assert text.startswith("Accurate enough to be useful: ")
 
 
 def test_a_release_fits_a_hundred_columns(run: Run, folder: Path) -> None:

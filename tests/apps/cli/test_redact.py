@@ -11,7 +11,20 @@ from tests.apps.cli.conftest import CHAIN, Run, listing, series, write
 
 PAPER = {"type": "markov_chain", "transition": [[0.99, 0.01], [0.8, 0.2]], "start": "stationary"}
 DESIGN = ["redact", "--model", "m.json", "--length", "10", "--private", "1", "--epsilon", "1"]
-DATA = ["redact", "d.csv", "--model", "m.json", "--column", "activity", "--private", "6", "--epsilon", "1"]
+DATA = [
+    "redact",
+    "d.csv",
+    "--model",
+    "m.json",
+    "--column",
+    "activity",
+    "--private",
+    "6",
+    "--epsilon",
+    "1",
+    "--order",
+    "rows",
+]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +71,7 @@ def test_data_is_redacted_and_certified(run: Run, folder: Path) -> None:
     assert run("plan", "t.json", "--query", "count:active", "--epsilon", "1", "--adversary", "pufferfish").code == 0
     assert done.json["certificate"] == json.loads((folder / "c.json").read_text())
     more = ["--out", "o2.csv", "--after", "c.json", "--published", "o.csv"]
-    again = run("redact", "d.csv", *DATA[2:6], "--private", "5", "--epsilon", "3", *more, "--json")
+    again = run("redact", "d.csv", *DATA[2:6], "--order", "rows", "--private", "5", "--epsilon", "3", *more, "--json")
     assert again.code == 0, again.err
     assert again.json["private"] == [5, 6]
 
@@ -148,7 +161,7 @@ def test_long_series_list_only_what_is_not_released(run: Run, folder: Path) -> N
         (DATA, 2, "name one with --out"),
         ([*DATA, "--out", "d.csv"], 2, "the data itself"),
         ([*DATA, "--out", "o.csv", "--mark", "rest"], 2, "which is a state"),
-        ([*DATA[:-3], "13", "--epsilon", "1", "--out", "o.csv"], 2, "the data has 12 rows"),
+        ([*DATA, "--private", "13", "--out", "o.csv"], 2, "the data has 12 rows"),
         ([*DATA[:2], "--model", "m.json", "--private", "1", "--epsilon", "1", "--out", "o.csv"], 2, "--column"),
         (["redact", "d.csv", "--model", "any.json", *DATA[4:], "--out", "o.csv"], 3, "stationary"),
     ],
@@ -161,3 +174,22 @@ def test_refusals(args: list[str], code: int, said: str, run: Run, folder: Path)
     assert said in result.err
     assert result.err.count("\n") == 1
     assert listing(folder) == before
+
+
+@pytest.mark.parametrize("verb", ["redact", "flip"])
+def test_texts_that_a_spreadsheet_would_run_are_kept_and_warned_of(verb: str, run: Run, folder: Path) -> None:
+    """Other columns of a series are those of its data, byte for byte, because others join on them."""
+    states = [line.split(",")[2] for line in series().splitlines()[1:]]
+    names = ["=1+1", "@x", "-2.5", "plain"] * 3
+    rows = "".join(f"{name},{n},{state}\n" for n, (name, state) in enumerate(zip(names, states, strict=True)))
+    write(folder, {"m.json": CHAIN, "d.csv": f"who,n,activity\n{rows}"})
+    more = ["--keep", "who", "--private", "6"] if verb == "redact" else ["--by", "who", "--order", "n", "--independent"]
+    words = [verb, "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "1", "--out", "o.csv", *more]
+    done = run(*words)
+    assert done.code == 0
+    assert "warning: 'o.csv': a spreadsheet runs texts of who as formulas" in done.err
+    assert "import the file with these columns as text" in done.err
+    assert [line.split(",")[0] for line in (folder / "o.csv").read_text().splitlines()[1:]] == names
+    plain = rows.replace("=1+1", "a").replace("@x", "b")
+    write(folder, {"d.csv": f"who,n,activity\n{plain}"})
+    assert run(*words, "--overwrite").err == ""

@@ -22,7 +22,7 @@ PLANNED = {
     "flip": ["flip", "--model", "m.json", "--length", "20", "--epsilon", "3"],
     "redact": ["redact", "--model", "m.json", "--length", "20", "--private", "6", "--epsilon", "1"],
 }
-READ = ["--model", "m.json", "--column", "activity"]
+READ = ["--model", "m.json", "--column", "activity", "--order", "rows"]
 
 
 @pytest.mark.parametrize("verb", ["release", "flip", pytest.param("redact", marks=pytest.mark.slow), "flow"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pufferdp import MarkovChain, robustness
+from pufferdp.basics.words import up_to
 from tests.apps.cli.conftest import CHAIN, Run, listing, write
 from tests.apps.cli.test_bad_input import check_sentence
 
@@ -45,11 +46,21 @@ def test_the_numbers_are_those_of_the_library(run: Run) -> None:
 def test_people_get_sentences_that_fit(run: Run) -> None:
     result = run(*COMMAND, "--length", "12")
     assert (result.code, result.err) == (0, "")
-    assert "Promised to whoever believes the model: epsilon 1." in result.out
+    assert "Guarantee under the model: ε = 1." in result.out
     # The longest path goes from rest to active every other record: 6·log(.12/.10) = 1.094.
-    assert "Kept towards this belief: epsilon 3.188, which is 1 + 2·1.094." in result.out
-    assert "an adversary who knows no record" in result.out
+    words = " ".join(result.out.split())
+    assert "the guarantee weakens from ε = 1 to ε = 3.188 (1 + 2 × 1.094)." in words
+    expected = robustness(chain(CHAIN), chain(OTHER), epsilon=1, length=12)
+    assert f"leaks at most {up_to(expected.leakage_under_other)} under the alternative model." in words
+    assert f"Guarantee of that noise against this adversary: ε = {up_to(expected.guarantee)}" in words
+    assert "Adversary: knows no record." in words
     assert all(len(line) <= 100 for line in result.out.splitlines())
+
+
+def test_the_dp_epsilon_of_the_noise_can_be_given(run: Run) -> None:
+    result = run(*COMMAND, "--length", "12", "--dp-epsilon", "0.05", "--json")
+    assert result.json == robustness(chain(CHAIN), chain(OTHER), epsilon=1, length=12, dp_epsilon=0.05).to_dict()
+    assert result.json["dp_epsilon"] == 0.05
 
 
 def test_nothing_left_is_null_with_a_reason(run: Run, folder: Path) -> None:
@@ -59,7 +70,8 @@ def test_nothing_left_is_null_with_a_reason(run: Run, folder: Path) -> None:
     assert result.json["delta"] is None
     assert result.json["epsilon"] is None
     assert result.json["reason"]
-    assert "nothing" in run(*COMMAND, "--length", "12").out
+    assert result.json["guarantee"] == result.json["leakage_under_other"] > 0
+    assert "no guarantee follows" in run(*COMMAND, "--length", "12").out
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])

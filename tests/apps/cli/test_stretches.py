@@ -106,3 +106,32 @@ def test_a_plan_of_a_part(run: Run) -> None:
     scale = {c["mechanism"]: c["scale"] for c in part["candidates"]}
     assert scale["exact-laplace"] is None
     assert scale["curve-tight"] >= {c["mechanism"]: c["scale"] for c in alone["candidates"]}["curve-tight"]
+
+
+WITH_TIMES = {
+    "fit": ("fit", "x.csv", "--column", "x"),
+    "release": ("release", "x.csv", "--model", "m.json", "--column", "x", "--query", "histogram", "--epsilon", "1"),
+    "flip": ("flip", "x.csv", "--model", "m.json", "--column", "x", "--epsilon", "1", "--out", "out.csv"),
+    "flow": ("flow", "x.csv", "--model", "m.json", "--column", "x", "--eta", ".01", "--tau", ".5"),
+    "redact": (
+        *("redact", "x.csv", "--model", "m.json", "--column", "x", "--private", "2", "--epsilon", "2"),
+        *("--out", "out.csv"),
+    ),
+    "attack": ("attack", "x.csv", "--model", "m.json", "--column", "x", "--rho", ".1"),
+}
+
+
+@pytest.mark.parametrize("verb", WITH_TIMES)
+def test_a_file_with_times_needs_an_order(run: Run, folder: Path, verb: str) -> None:
+    rows = "".join(f"2024-01-01 {n:02d}:00,{'ab'[n * n % 7 % 2]}\n" for n in range(24))
+    write(folder, {"x.csv": f"time,x\n{rows}"})
+    write(folder, {"m.json": {"type": "markov_chain", "states": ["a", "b"], "transition": [[0.6, 0.4], [0.4, 0.6]]}})
+    refused = run(*WITH_TIMES[verb])
+    assert refused.code == 2
+    for words in ("the column 'time' holds times", "--order time", "--rows-in-order"):
+        assert words in refused.err
+    both = run(*WITH_TIMES[verb], "--order", "time", "--rows-in-order")
+    assert (both.code, "--order time and --rows-in-order are both given" in both.err) == (2, True)
+    assert not (folder / "out.csv").exists()
+    for order in (("--order", "time"), ("--rows-in-order",)):
+        assert run(*WITH_TIMES[verb], *order, *(["--overwrite"] if "--out" in WITH_TIMES[verb] else [])).code == 0

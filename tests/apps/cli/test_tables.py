@@ -178,3 +178,42 @@ def test_a_signed_table(out: str, run: Run) -> None:
     checked = run("verify", certificate, "--table", out, "--signer", "hospital.pub")
     assert checked.code == 0
     assert "Signed with the key" in checked.out
+
+
+def test_sizes_are_hidden_and_irregular_times_warn(run: Run, folder: Path) -> None:
+    start = datetime(2024, 1, 1)
+    rows = [f"{start + timedelta(seconds=37 * n + (n * n) % 29)},{('rest', 'active')[n % 3 == 0]}" for n in range(600)]
+    (folder / "beats.csv").write_text("t,x\n" + "\n".join(rows) + "\n")
+    model = {key: value for key, value in CHAIN.items() if key != "step"}
+    (folder / "plain.json").write_text(json.dumps(model))
+    asked = ["release", "beats.csv", "--model", "plain.json", "--column", "x", "--order", "t", "--per", "hour"]
+    asked += ["--query", "histogram", "--epsilon", "1", "--json"]
+    exact, hidden = run(*asked), run(*asked, "--sizes", "hidden")
+    assert sum(row[1] for row in exact.json["table"]["rows"]) == 600
+    assert "pufferdp: warning: records do not come at a regular time step" in exact.err
+    assert {row[1] for row in hidden.json["table"]["rows"]} == {None}
+    assert (hidden.code, hidden.err) == (0, "")
+    wrong = run(*asked, "--sizes", "hidden", "--query", "frequency")
+    assert wrong.code == 2
+    assert "ask for histogram" in wrong.err
+    planned = ["plan", "plain.json", "--length", "600", "--per", "hour", "--query", "histogram", "--epsilon", "1"]
+    assert run(*planned, "--sizes", "hidden", "--json").json["sizes"] == "hidden"
+    alone = run("plan", "plain.json", "--length", "600", "--query", "histogram", "--epsilon", "1", "--sizes", "hidden")
+    assert alone.code == 2
+    assert "--sizes goes with a table" in alone.err
+
+
+@pytest.mark.slow
+def test_a_figure_has_all_groups_or_says_what_it_leaves_out(run: Run, folder: Path) -> None:
+    start = datetime(2020, 1, 1)
+    for days, name in ((366, "year.csv"), (1100, "years.csv")):
+        rows = [f"{start + timedelta(days=n, hours=h)},rest" for n in range(days) for h in (0, 1)]
+        (folder / name).write_text("t,x\n" + "\n".join(rows) + "\n")
+    asked = ["--model", "m.json", "--column", "x", "--order", "t", "--per", "day", "--query", "count:rest"]
+    asked += ["--epsilon", "1", "--missing", "hole", "--figure", "f.svg", "--overwrite"]
+    whole = run("release", "year.csv", *asked)
+    assert (whole.code, whole.err) == (0, ""), whole.err
+    part = run("release", "years.csv", *asked)
+    assert part.code == 0
+    assert "warning: the figure shows the first 1,000 of 1,100 groups; the table has them all" in part.err
+    assert "the first 1,000 of 1,100 groups" in (folder / "f.svg").read_text()

@@ -80,7 +80,7 @@ def test_a_plan_for_a_unit(run: Run) -> None:
         ),
         (
             ["ledger", "create", "books.db", "--dataset", "a", "--budget", "1", "--unit", "day"],
-            "give the model too",
+            "--model is missing",
         ),
     ],
 )

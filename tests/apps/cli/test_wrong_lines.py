@@ -56,7 +56,6 @@ LINES = [
     f"{RELEASE} --by state",
     f"{RELEASE} --restart 8h",
     f"{RELEASE} --order time --restart eight",
-    f"{RELEASE} --gap 8h",
     f"{RELEASE} --missing drop",
     f"{RELEASE} --from 3",
     f"{RELEASE} --bins 0,1",

@@ -188,7 +188,7 @@ def test_what_the_text_of_the_paper_says_of_its_figures() -> None:
 
 @pytest.mark.slow
 def test_the_chain_of_the_simulation_is_exact() -> None:
-    """The values of the exact leakage that enumeration gives (tests/leakage/test_windows.py checks the method)."""
+    """The values of the exact leakage that enumeration gives (tests/bounds/test_windows.py checks the method)."""
     assert row_of("thesis-figure-15", dp_epsilon=1.0, gamma=1.0)["ours"] == pytest.approx(1)
     for row in rows("thesis-figure-15"):
         assert row["dp_epsilon"] * (1 - 1e-9) <= row["ours"] <= row["quilt"] * (1 + 1e-9)

@@ -55,7 +55,7 @@ def arguments(job: str, books: Path) -> dict[str, Any]:
     common = {"data": "week", "model": "wearer", "epsilon": 1.0, "adversary": "bdp", "theme": "light"}
     common |= {"ledger": str(books), "dataset": "week"}
     if job == "redact":
-        return common | {"column": "activity", "private": [500]}
+        return common | {"column": "activity", "order": "rows", "private": [500]}
     if job == "table":
         asked = {"queries": ["histogram", "mean"], "per": ["day"], "split": None, "clip": None}
         return common | asked | {"reading": READING}

@@ -218,7 +218,7 @@ def test_an_error_of_the_page_itself_is_told_without_its_words(
     async def done(*arguments: object, **options: object) -> AsyncIterator[tuple[str, Any]]:
         yield "done", {"answer": 1}
 
-    monkeypatch.setattr(page.Workers, "run", done)
+    monkeypatch.setattr(page.Worker, "run", done)
     monkeypatch.setattr(page.Workers, "warm", lambda self: None)
     if where == "a request":
         monkeypatch.setattr(page.Page, "_with_ledger", fail)

@@ -23,6 +23,25 @@ READING = {"column": "activity", "order": "time"}
 WEEK = {"model": "wearer", "data": "week", "reading": READING, "query": "histogram", "epsilon": 1.0}
 
 
+@pytest.mark.parametrize("module", ["numpy", "pufferdp"])
+def test_workers_run_no_module_of_the_current_folder(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+
+    async def start() -> None:
+        worker = Worker()
+        await worker.start()
+        try:
+            await asyncio.wait_for(worker._ready.wait(), 30)
+        finally:
+            await worker.close()
+
+    asyncio.run(start())
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "words"),
@@ -215,7 +234,7 @@ def test_the_commands_of_the_other_tabs_are_right(served: Served, run: Run) -> N
     assert round(found["exact"], 4) == 0.4247
     redaction = {"model": "wearer", "private": [500, 502], "epsilon": 1.0}
     follow(served.done("design", **redaction, length=2016)["commands"], run)
-    made = served.done("redact", **redaction, data="week", column="activity")
+    made = served.done("redact", **redaction, data="week", column="activity", order="rows")
     assert "valid" in follow(made["commands"], run)[-1]
     assert {500, 502} <= set(made["marked"])
     books = httpx.get(served.url + "api/start").json()["commands"]["ledger"]
@@ -224,7 +243,7 @@ def test_the_commands_of_the_other_tabs_are_right(served: Served, run: Run) -> N
 
 @pytest.mark.slow
 def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
-    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0}
+    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0, "order": "rows"}
     alone = served.done("redact", **asked)
     assert httpx.get(f"{served.url}api/made/{alone['made']['key']}/redacted-week.csv").text.startswith("activity\n")
     made = served.done("redact", **asked, keep=["time"])
@@ -240,7 +259,7 @@ def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
 
 @pytest.mark.slow
 def test_a_redaction_is_charged(served: Served) -> None:
-    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0}
+    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0, "order": "rows"}
     made = served.done("redact", **asked, dataset="series")
     assert made["certificate"]["guarantee"]["adversary"] == "bdp"
     assert "--dataset series" in made["commands"]["shell"] and "dataset='series'" in made["commands"]["python"]
@@ -249,3 +268,35 @@ def test_a_redaction_is_charged(served: Served) -> None:
         again = served.do("redact", **{**asked, "private": [700]}, dataset="series")[-1]
         assert again["kind"] == "RefusedError" and "--after" in again["error"]
         assert books.dataset("series").releases == 1
+
+
+TIMES = "time,x\n" + "".join(f"2024-01-01 {n:02d}:00,{'ab'[n * n % 7 % 2]}\n" for n in range(24))
+READERS: dict[str, dict[str, object]] = {
+    "fit": {},
+    "plan": {"query": "histogram"},
+    "release": {"query": "histogram"},
+    "flip": {},
+}
+
+
+def test_a_file_with_times_needs_an_order(served: Served) -> None:
+    data = served.upload("data", "x.csv", TIMES.encode())["done"]["key"]
+    for job, asked in READERS.items():
+        more = {} if job == "fit" else {"model": "wearer", "epsilon": 1.0}
+        refused = served.do(job, data=data, reading={"column": "x"}, **asked, **more)[-1]["error"]
+        for words in ("the column 'time' holds times", "--order time", "--rows-in-order"):
+            assert words in refused, job
+    private = {"data": data, "model": "wearer", "column": "x", "private": [3], "epsilon": 2.0}
+    assert "the column 'time' holds times" in served.do("redact", **private)[-1]["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["time", "rows"])
+def test_a_file_with_times_is_read_in_the_order_that_is_given(served: Served, order: str) -> None:
+    data = served.upload("data", "x.csv", TIMES.encode())["done"]["key"]
+    reading = {"column": "x", "order": order}
+    model = served.done("fit", data=data, reading=reading)["key"]
+    for job, asked in READERS.items():
+        more = {} if job == "fit" else {"model": model, "epsilon": 1.0}
+        served.done(job, data=data, reading=reading, **asked, **more)
+    served.done("redact", data=data, model=model, column="x", private=[3], epsilon=2.0, order=order)

@@ -144,7 +144,8 @@ def test_parquet_goes_wherever_csv_goes(served: Served) -> None:
     made = served.done("release", **week, query="histogram")
     assert pufferdp.verify(made["certificate"]).valid
     assert served.done("values", data=upload["key"], column="activity")["distinct"] == 3
-    asked = {"model": "wearer", "data": upload["key"], "column": "activity", "private": [500], "epsilon": 1.0}
+    asked = {"model": "wearer", "data": upload["key"], "column": "activity", "private": [500], "order": "rows"}
+    asked["epsilon"] = 1.0
     hidden = served.done("redact", **asked, keep=["time"])
     lines = download(served, hidden, "redacted-week.csv").text.splitlines()
     assert lines[500].endswith(",*") and len(lines) == 2017

@@ -76,7 +76,7 @@ def give(page: Any, tab: str, name: str, content: bytes, n: int = 0) -> None:
 
 def test_a_newcomer_is_answered_at_once(page: Any, pictures: Path) -> None:
     """May I publish this week's histogram, and with what error? The page says so before anything is asked of it."""
-    assert said(page, "plan").startswith("You may: each number is off by less than 16, 0.8 % of 2,016 records,")
+    assert said(page, "plan").startswith("Accurate enough to be useful: with 95 % probability every count is within 16")
     assert "curve-tight" in page.inner_text("#plan tr.best")
     page.wait_for_selector("#plan .chart svg")
     page.screenshot(path=pictures / "plan.png")
@@ -224,6 +224,51 @@ def test_a_record_is_hidden_by_a_click(page: Any, pictures: Path) -> None:
     assert page.inner_text("#record-40") == "*"
 
 
+def test_nothing_of_ones_own_file_is_hidden_unasked(page: Any) -> None:
+    enter(page, "redact")
+    give(page, "redact", "mine.csv", week())
+    page.wait_for_function("() => document.querySelector('#redact').innerText.includes('Nothing is hidden yet')")
+    assert page.is_disabled("#redact button.main")
+    assert page.locator("#redact .private[role=option]").count() == 0
+
+
+def test_a_model_says_which_data_it_was_fitted_on(page: Any) -> None:
+    same, unknown = "Fitted on the data that is released", "This model was fitted on data"
+    for name in ("one.csv", "other.csv"):
+        give(page, "plan", name, week())
+        page.wait_for_function(f"() => document.querySelector('#plan').innerText.includes('Fitted on {name}')")
+        page.wait_for_selector("#plan .warning")
+        assert same in page.inner_text("#plan .warning")
+    models = page.locator("#plan").get_by_label("Model", exact=True)
+    models.select_option(label="Fitted on one.csv")
+    page.wait_for_function(
+        "() => document.querySelector('#plan').innerText.includes('Fitted on one.csv, and not on the data')"
+    )
+    assert same not in page.inner_text("#plan")
+    models.select_option(label="Fitted on other.csv")
+    page.wait_for_selector("#plan .warning")
+    assert same in page.inner_text("#plan .warning")
+    model = json.loads((DEMO / "wearer.json").read_text()) | {
+        "fitted": pufferdp.fit(DEMO / "week.csv", column="activity", order="time").model.fitted
+    }
+    page.click("#plan summary:has-text('Use a model file')")
+    give(page, "plan", "fitted.json", json.dumps(model).encode(), 1)
+    page.wait_for_function(f"() => document.querySelector('#plan').innerText.includes('{unknown}')")
+    assert same not in page.inner_text("#plan")
+
+
+@pytest.mark.parametrize("tab", ["plan", "tables", "flips", "redact"])
+def test_a_failed_upload_leaves_no_result_of_the_file_before(page: Any, tab: str) -> None:
+    enter(page, tab)
+    page.wait_for_selector(f"#{tab} button.main:enabled")
+    page.click(f"#{tab} button.main:visible")
+    page.wait_for_selector(f"#{tab} .downloads")
+    give(page, tab, "empty.csv", b"")
+    page.wait_for_selector(f"#{tab} .answer .error")
+    for left in (".downloads", ".chart svg", "table", ".code:visible", ".record[role=option]"):
+        assert page.locator(f"#{tab} {left}").count() == 0, left
+
+
 def test_everything_by_keyboard(page: Any) -> None:
     """From the top of the page: the tabs, a slider, a release, a record. No mouse."""
     focus = "document.activeElement"
@@ -241,7 +286,7 @@ def test_everything_by_keyboard(page: Any) -> None:
     tab_to("it.type === 'range'")
     page.keyboard.press("Home")
     page.wait_for_selector("#plan .answer[data-epsilon='0.01']")
-    assert said(page, "plan").startswith("You may, but it would say very little:")
+    assert said(page, "plan").startswith("Not useful at this ε:")
     tab_to("it.textContent === 'Release the answer'")
     page.keyboard.press("Enter")
     page.wait_for_selector("#plan .downloads")
@@ -440,9 +485,9 @@ def test_a_series_is_flipped_and_estimated(page: Any, pictures: Path) -> None:
 def test_a_room_begins_with_its_verdict(page: Any) -> None:
     """May one publish it, and with what error? Every plan says so first, as the command line does."""
     enter(page, "tables")
-    assert page.inner_text("#tables .answer .verdict").startswith("You may: in each group the numbers are off by less")
+    assert "of a group" in page.inner_text("#tables .answer .verdict")
     enter(page, "flows")
-    assert page.inner_text("#flows .answer .verdict").startswith("You may")
+    assert page.inner_text("#flows .answer .verdict").startswith(("Accurate enough", "Not useful"))
 
 
 def test_charts_are_drawn_anew_for_a_narrower_window(page: Any) -> None:

@@ -251,7 +251,10 @@ def test_sticky_chains_are_found_out(stay: float, n: int, tau: float) -> None:
 
 @pytest.mark.slow
 def test_every_kind_of_model_is_audited() -> None:
-    """Families, groups, classes and real numbers: lower ≤ exact ≤ upper, where there is an exact value."""
+    """Families, groups, classes and real numbers: lower ≤ exact ≤ upper, where there is an exact value.
+
+    Seeds are fixed: with fresh ones a lower bound exceeds the exact value in at most 5 % of audits.
+    """
     family = Pedigree(
         members=(Member("m"), Member("f"), *(Member(f"c{n}", father="f", mother="m") for n in range(3))),
         major_allele_frequency=0.7,
@@ -260,7 +263,7 @@ def test_every_kind_of_model_is_audited() -> None:
     both = MarkovClass(models=[STICKY, MarkovChain(transition=[[0.6, 0.4], [0.3, 0.7]])])
     for model, query, length in ((family, "count:BB", None), (groups, "count:1", None), (both, "count:1", 5)):
         found = audit_mechanism(
-            model, f"laplace:{query}", dp_epsilon=1.0, length=length, calls=60_000, seconds=PATIENCE
+            model, f"laplace:{query}", dp_epsilon=1.0, length=length, calls=60_000, seconds=PATIENCE, seed=1
         )
         assert found.exact is not None
         assert found.upper is not None
@@ -288,7 +291,7 @@ def test_independent_records_leak_no_more_than_dp() -> None:
     found = audit_mechanism(coins, "laplace:count:1", dp_epsilon=1.0, length=1, calls=20_000, seconds=PATIENCE)
     assert found.exact == pytest.approx(1.0)
     assert 0.8 < found.lower <= 1
-    assert "no attack got more" in str(found)
+    assert "no attack proved more" in str(found)
 
 
 def test_a_mechanism_without_a_claim() -> None:
@@ -296,7 +299,7 @@ def test_a_mechanism_without_a_claim() -> None:
     mechanism.dp_loss = None
     found = audit_mechanism(STICKY, mechanism, length=5, calls=4_000, seconds=PATIENCE)
     assert (found.upper, found.exact, found.claim_lower, found.refuted) == (None, None, None, False)
-    assert "claims no DP loss" in str(found)
+    assert "claims no DP ε" in str(found)
     assert found.tests == len(found.attacks) == 1
     claimed = audit_mechanism(STICKY, mechanism, length=5, calls=20_000, seconds=PATIENCE, dp_epsilon=1.0)
     assert claimed.tests == 2
@@ -351,7 +354,7 @@ def test_the_claim_and_the_adversary_are_kept_apart() -> None:
     assert report.claim_attack is report.attacks[1]
     content = report.to_dict()
     assert (content["lower"], content["claim"]["lower"]) == (report.lower, report.claim_lower)
-    (row,) = (line.split() for line in str(report).splitlines() if line.startswith("at least"))
+    (row,) = (line.split() for line in str(report).splitlines() if line.startswith("lower bound"))
     assert row[-2:] == [number(report.lower), number(report.claim_lower)]
     played, claim, _ = audit_panels(content).parts
     assert number(report.claim_lower) not in played.alt

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from pufferdp.assess.audit.mechanisms.function import RunBudget
+from pufferdp.assess.audit.mechanisms.limits import RunBudget
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 

@@ -12,7 +12,8 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from pufferdp.assess.audit.mechanisms.function import GuardedFunction, RunBudget
+from pufferdp.assess.audit.mechanisms.function import GuardedFunction
+from pufferdp.assess.audit.mechanisms.limits import RunBudget
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 
@@ -326,4 +327,4 @@ def test_diffprivlib_mechanisms():
 def test_it_prints_usefully():
     found = outside_mechanism(total, dp_loss=1)
     assert isinstance(found, GuardedFunction)
-    assert repr(found).startswith("GuardedFunction(name='total', declared=1.0")
+    assert repr(found).startswith("GuardedFunction(name='total', values=None, declared=1.0")

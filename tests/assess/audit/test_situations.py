@@ -77,7 +77,7 @@ def test_steps_change_ends_widths_and_target() -> None:
         (tuple((j, 0.0) for j in range(30) if j != 3), "all other records"),
         (
             tuple((j, 1.0) for j in range(8, 30)),
-            "all but 3 records before it and 4 after it; the record after these is 1",
+            "every record except the 3 before it and the 4 after it; the record after these is 1",
         ),
     ],
 )

@@ -36,7 +36,7 @@ from pufferdp import (
     release,
     verify,
 )
-from pufferdp.leakage.additive.posterior import clipped_moments
+from pufferdp.bounds.additive.posterior import clipped_moments
 from pufferdp.models.simulate import sample, sample_chain
 from pufferdp.publish.answers.estimate import PROBABILITY, answer_prior, denoise, denoise_normal
 from pufferdp.publish.answers.problem import Problem

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, fit, release, verify
 from pufferdp.basics.adversary import Adversary
-from pufferdp.publish.answers.estimate import MISFIT, denoise
+from pufferdp.publish.answers.estimate import MISFIT
 from pufferdp.publish.answers.intervals import intervals, noise_of
-from pufferdp.publish.answers.kind import KIND
 from pufferdp.publish.answers.publication import AnswerPublication
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
@@ -179,29 +178,6 @@ def test_its_warning_cannot_be_taken_away_or_made_up(misfit):
     )
     (problem,) = verify(forged(fine.certificate, warnings=[*fine.certificate.warnings, MISFIT])).problems
     assert "hardly explains" in problem
-
-
-def test_an_earlier_certificate_that_gives_the_posterior_is_valid_and_warned_of():
-    made = release(
-        frame(["active", "rest", "rest"] * 30),
-        model=LAZY,
-        column="state",
-        query="count:active",
-        epsilon=1.0,
-        adversary="dp",
-        sampler=SeededSampler(3),
-    )
-    problem = KIND.problem(made.certificate)
-    full = denoise(problem.problem, made.answer, KIND.solve(problem, lambda words: None).calibration.law)
-    assert full is not None
-    assert full.mean is not None
-    without = [w for w in made.certificate.warnings if w != MISFIT]
-    earlier = forged(made.certificate, denoised=full.to_dict(), warnings=without)
-    checked = verify(earlier)
-    assert checked.problems == ()
-    assert MISFIT in checked.warnings
-    wrong = forged(made.certificate, denoised={**full.to_dict(), "mean": full.mean + 1}, warnings=without)
-    assert "denoised.mean" in verify(wrong).problems[0]
 
 
 def _coverage(data, model, query, *, delta=0.0, epsilon=1.0) -> dict[str, float]:

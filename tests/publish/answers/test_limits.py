@@ -23,7 +23,7 @@ from pufferdp import (
     plan,
 )
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.curves import best_curve, curve
+from pufferdp.bounds.curves import best_curve, curve
 from pufferdp.publish.answers.limits import limit_of
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.problem import Problem

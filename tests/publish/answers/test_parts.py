@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, MarkovClass, plan
 from pufferdp.basics.checks import MOST_RECORDS
-from pufferdp.leakage.curves import curve, curves
+from pufferdp.bounds.curves import curve, curves
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import plan_problem

@@ -8,7 +8,7 @@ import pytest
 
 from pufferdp import Adversary, Gaussian, LimitedCorrelation, Query, Secret, Secrets, plan, release, robustness, verify
 from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, ParameterError, QueryError
-from pufferdp.leakage.additive.gaussian import shift_factor
+from pufferdp.bounds.additive.gaussian import shift_factor
 from pufferdp.publish.noise import SeededSampler
 from tests.publish.answers.test_release import NoNoise
 

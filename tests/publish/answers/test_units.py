@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.units.blocks import BlockCurve
+from pufferdp.bounds.units.blocks import BlockCurve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.publish.answers.mechanisms import MECHANISMS

@@ -93,6 +93,10 @@ def test_a_zone_is_read_in_utc():
             for one in (data, plain)
         )
         assert ours == theirs
+    made = pufferdp.fit(data, column="state", order="time", clock=4)
+    assert "Hours are UTC hours." in str(made)
+    done = pufferdp.release(data, model=made.model, column="state", order="time", query="histogram", epsilon=9)
+    assert "the hours of the model are UTC hours" in done.certificate.guarantee.statement
 
 
 @pytest.mark.parametrize(

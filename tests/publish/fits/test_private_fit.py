@@ -9,9 +9,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pufferdp import BudgetError, Ledger, MarkovChain, MarkovInterval, ParameterError, RefusedError, fit, release
+from pufferdp import (
+    BudgetError,
+    Ledger,
+    MarkovChain,
+    MarkovInterval,
+    ModelError,
+    ParameterError,
+    fit,
+    release,
+    verify,
+)
+from pufferdp.basics.adversary import Adversary
+from pufferdp.bounds.curves import curve
 from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, Bounds, noisy_box, noisy_counts, tail_bound, transition_scale
 from pufferdp.publish.noise import SeededSampler
+from tests.ledger.conftest import place
+from tests.servers import postgres
+
+__all__ = ["place", "postgres"]
 
 P = np.array([[0.8, 0.2], [0.35, 0.65]])
 GENERATOR = np.random.default_rng(5)
@@ -138,29 +154,54 @@ def test_what_a_private_fit_must_be_told(options: dict[str, object], said: str) 
         fit(pd.DataFrame({"x": [0.5, 1.5, 0.5]}), column="x", dp_epsilon=1.0, **options)
 
 
-def test_a_fit_is_charged_and_its_model_adopted(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "books.db", create=True) as ledger:
-        made = ledger.create("week", model=None, adversary="bdp", budget=4.0)
-        assert made.leakage is None and made.left_dp is None
-        model = MarkovChain(transition=P, states=["rest", "active"])
-        with pytest.raises(RefusedError, match="has no model yet"):
-            release(FRAME, model=model, column="state", query="histogram", epsilon=1.0, ledger=ledger, dataset="week")
-        with pytest.raises(BudgetError, match="spend less"):
-            fit(FRAME, **OPTIONS, dp_epsilon=5.0, ledger=ledger, dataset="week")
-        done = fit(FRAME, **OPTIONS, dp_epsilon=0.2, ledger=ledger, dataset="week", sampler=SeededSampler(3))
-        assert done.receipt is not None and done.receipt.position == 1
+class Forbidden(SeededSampler):
+    """Noise that must not be drawn."""
+
+    def discrete_laplace(self, exact, scale):
+        raise AssertionError("drawn before the ledger was asked")
+
+
+def test_a_fit_is_charged_what_it_leaks_under_the_model_of_the_data_set(place: str) -> None:
+    """It was charged its DP loss alone, and then 19.45 of a budget of 1 was spent."""
+    model = MarkovChain(transition=[[0.99, 0.01], [0.01, 0.99]], states=["rest", "active"])
+    with Ledger(place, create=True) as ledger:
+        ledger.create("week", model=model, adversary="bdp", budget=1.0)
+        options = {**OPTIONS, "ledger": ledger, "dataset": "week"}
+        with pytest.raises(BudgetError, match=r"leaked at most 0 of its budget 1.* needs a DP loss of 0\.5") as refused:
+            fit(FRAME, **options, dp_epsilon=0.5, sampler=Forbidden(1))
+        assert ledger.dataset("week").releases == 0
+        left = refused.value.left
+        assert left is not None and left < 0.02
+        done = fit(FRAME, **options, dp_epsilon=left, sampler=SeededSampler(3))
         found = ledger.dataset("week")
-        assert (found.releases, found.position, found.spent_dp) == (1, 2, 0.2)
-        assert found.leakage is not None and 0.2 < found.leakage < 4.0
-        again = release(
-            FRAME, model=done.model, column="state", query="histogram", epsilon=0.5, ledger=ledger, dataset="week"
-        )
-        assert not again.certificate.warnings
-        after = ledger.dataset("week").leakage
-        assert after is not None and after > found.leakage
-        with pytest.raises(RefusedError, match="a data set has one"):
-            ledger.adopt("week", MarkovChain(transition=P))
+        assert done.receipt is not None and done.receipt.position == 1
+        assert (found.releases, found.spent_dp, found.curve) == (1, left, "tight")
+        assert 0.9 < found.leakage <= 1.0
+        assert found.leakage == pytest.approx(curve("tight", model, 5000, Adversary.BDP)(left), rel=1e-6)
+        with pytest.raises(BudgetError):
+            fit(FRAME, **options, dp_epsilon=left, sampler=Forbidden(1))
         assert ledger.verify(done.receipt.head).valid
+
+
+def test_what_a_fit_was_charged_counts_for_a_part_with_the_fitted_model(tmp_path: Path) -> None:
+    model = MarkovChain(transition=P, states=["rest", "active"])
+    with Ledger(tmp_path / "books.db", create=True) as ledger:
+        ledger.create("week", model=model, budget=4.0)
+        done = fit(FRAME, **OPTIONS, dp_epsilon=0.2, ledger=ledger, dataset="week", sampler=SeededSampler(3))
+        ledger.create("week/fitted", model=done.model, budget=4.0)
+        assert ledger.dataset("week/fitted").spent_dp == 0.2
+        options = {"model": done.model, "column": "state", "query": "histogram", "epsilon": 0.5}
+        made = release(FRAME, **options, ledger=ledger, dataset="week/fitted")
+        assert any("charge it to the same ledger" in text for text in made.certificate.warnings)
+        assert verify(made.certificate.to_dict()).valid
+        for name in ("week", "week/fitted"):
+            assert ledger.dataset(name).spent_dp > 0.2
+        assert ledger.verify().valid
+
+
+def test_a_data_set_without_a_model_cannot_be_made(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "books.db", create=True) as ledger, pytest.raises(ModelError):
+        ledger.create("week", model=None, budget=1.0)
 
 
 def test_a_fit_is_charged_before_its_noise(tmp_path: Path) -> None:
@@ -169,7 +210,7 @@ def test_a_fit_is_charged_before_its_noise(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with Ledger(tmp_path / "books.db", create=True) as ledger:
-        ledger.create("week", model=None, budget=4.0)
+        ledger.create("week", model=MarkovChain(transition=P, states=["rest", "active"]), budget=9.0)
         with pytest.raises(KeyboardInterrupt):
             fit(FRAME, **OPTIONS, dp_epsilon=0.5, ledger=ledger, dataset="week", sampler=Crash(1))
         assert ledger.dataset("week").spent_dp == 0.5
@@ -180,6 +221,6 @@ def test_a_fit_is_charged_before_its_noise(tmp_path: Path) -> None:
 
 def test_a_fit_that_is_not_private_is_not_charged(tmp_path: Path) -> None:
     with Ledger(tmp_path / "books.db", create=True) as ledger:
-        ledger.create("week", model=None, budget=4.0)
+        ledger.create("week", model=MarkovChain(transition=P, states=["rest", "active"]), budget=9.0)
         with pytest.raises(ParameterError, match="not private"):
             fit(FRAME, column="state", ledger=ledger, dataset="week")

@@ -105,3 +105,31 @@ def test_a_class_has_no_one_posterior(tmp_path: Path):
         pufferdp.denoise_flips(tmp_path / "out.csv", done.certificate)
     (found,) = pufferdp.denoise_flips(tmp_path / "out.csv", done.certificate, model=chain)
     assert found.sum(axis=1) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("flips", [0.1, 0.45, 0.49])
+def test_shares_lie_in_their_intervals_or_are_not_estimable(flips: float, seed: int):
+    """Flips of nearly half the records made shares of 192 and -1.5."""
+    chain = pufferdp.MarkovChain(transition=[[0.97, 0.03], [0.2, 0.8]])
+    (x,) = sample_chain(chain, 300, 1, np.random.default_rng(seed))
+    B = [[1 - flips, flips], [flips, 1 - flips]]
+    sent = pass_channel(x.astype(np.int16), thresholds(B), SeededSampler(seed))
+    found = pufferdp.estimate_series([sent], np.array(B), labels=("rest", "active"))
+    content, text = found.to_dict(), str(found)
+    for part in (found.frequencies, found.transitions):
+        known = ~np.isnan(part.value)
+        assert ((part.low <= part.value) & (part.value <= part.high))[known].all()
+        assert ((part.low >= 0) & (part.high <= 1)).all()
+        assert (part.high - part.low < 0.9)[known].all()
+        assert ((part.low == 0) & (part.high == 1))[~known].all()  # also where the estimate lies far outside of [0, 1]
+    values = np.array(content["transitions"]["value"], dtype=object).ravel()
+    reasons = np.array(content["transitions"]["reason"], dtype=object).ravel()
+    assert [value is None for value in values] == [reason is not None for reason in reasons]
+    assert text.startswith("Not estimable: ") == any(value is None for value in values)
+    assert ("not estimable" in text) == any(value is None for value in values)
+    if flips == 0.49:
+        assert content["frequencies"]["value"] == [None, None]
+    if flips == 0.1:  # shares are known to some .05, and have two decimals
+        row = next(line.split() for line in text.splitlines() if line.startswith("rest "))
+        assert row[1] == f"{found.frequencies.value[0]:.2f}"

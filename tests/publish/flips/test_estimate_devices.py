@@ -242,6 +242,16 @@ def test_the_series_stands_beside_its_times(devices: list[tuple[Path, dict[str, 
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 201
 
 
+def test_a_written_series_runs_nothing_in_a_spreadsheet(tmp_path: Path) -> None:
+    rows = [("=1+1" if n % 2 else "p", n // 2, MODEL.labels[n % 3 == 0]) for n in range(20)]
+    pd.DataFrame(rows, columns=["@who", "t", "state"]).to_csv(tmp_path / "in.csv", index=False)
+    how: dict[str, Any] = {"model": MODEL, "column": "state", "epsilon": 4.0, "order": "t", "by": "@who"}
+    made = pufferdp.flip(tmp_path / "in.csv", out=tmp_path / "out.csv", independent=True, **how)
+    pufferdp.estimate(tmp_path / "out.csv", made.certificate, series=True).write_series(tmp_path / "series.csv")
+    written = pd.read_csv(tmp_path / "series.csv")
+    assert set(written["'@who"]) == {"'=1+1", "p"}
+
+
 def test_people_in_one_file_are_chains_of_their_own(tmp_path: Path) -> None:
     rows = [(f"p{n % 2}", n // 2, MODEL.labels[n % 3 == 0]) for n in range(60)]
     frame = pd.DataFrame(rows, columns=["who", "t", "state"]).sample(frac=1, random_state=1)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
+import csv
 import io
 import json
+import os
+import select
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,13 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pufferdp
+from pufferdp.basics.frames import csv_text
+from pufferdp.data.csv_stream import change_lines
+from pufferdp.data.layout import Coding, Layout
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 
@@ -104,7 +113,7 @@ def test_classes_and_starts_are_sound_or_refused():
     for model, reason in (
         (pufferdp.BinaryInterval(low=0.3, high=0.7), "infinitely many chains"),
         (pufferdp.AnyGroups(largest=3), "only series"),
-        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "give the law of the first record"),
+        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "give the distribution of the first record"),
     ):
         with pytest.raises(pufferdp.NotApplicableError, match=reason):
             pufferdp.design_flips(model, 1.0, length=5)
@@ -190,6 +199,61 @@ def test_a_slow_device_gets_its_records_as_they_come():
     pufferdp.flip_stream(Slow(), sink, **USUAL)
     assert seen == [0, 2, 2, 4, 4]  # lines out, with the header, whenever more is read
     assert sink.flushed.count(b"\n") == 5
+
+
+def test_quoted_records_are_answered_while_the_pipe_stays_open():
+    """One record in, one record out, whether its fields are quoted or go on over lines."""
+    from_device, to_stream = os.pipe()
+    from_stream, to_reader = os.pipe()
+    with (
+        os.fdopen(from_device, "rb") as source,
+        os.fdopen(to_reader, "wb") as sink,
+        os.fdopen(from_stream, "rb") as out,
+    ):
+        stream = threading.Thread(
+            target=pufferdp.flip_stream,
+            args=(source, sink),
+            kwargs={**USUAL, "by": "who", "epsilon": 300.0, "sampler": SeededSampler(2)},
+        )
+        stream.start()
+        os.write(to_stream, b"who,state\n")
+        answers = []
+        try:
+            for record in (b'"ann",rest\n', b"bob,active\n", b'"a,\n""b""",rest\n', b"ann,active\n"):
+                for at in range(len(record)):  # byte by byte: parts of a record wait for its end
+                    os.write(to_stream, record[at : at + 1])
+                heard = b""
+                while heard.count(b"\n") < record.count(b"\n") + (not answers):  # the header comes with the first
+                    assert select.select([out], [], [], 10)[0], f"no answer to {record!r}"
+                    heard += os.read(out.fileno(), 1000)
+                answers.append(heard)
+        finally:
+            os.close(to_stream)
+            stream.join(10)
+    assert answers == [b"who,state\nann,rest\n", b"bob,active\n", b'"a,\n""b""",rest\n', b"ann,active\n"]
+
+
+NAMES = st.text(st.sampled_from('ab,"\n\r \x0b\u2028é'), max_size=6)
+
+
+@given(st.lists(st.tuples(NAMES, st.sampled_from(["rest", "active"])), min_size=1, max_size=8), st.integers(1, 9))
+def test_a_stream_reads_what_the_csv_module_reads_however_its_bytes_come(rows: list[tuple[str, str]], size: int):
+    text = csv_text([("who", "state"), *rows])
+
+    class Pieces(io.BytesIO):
+        def read1(self, _: int | None = -1) -> bytes:
+            return super().read(size)
+
+    sink = io.BytesIO()
+    layout, coding = Layout(column="state", by="who"), Coding(labels=("active", "rest"), bins=None)
+    change_lines(Pieces(text.encode()), sink, layout, coding, coding.labels, lambda codes: codes)
+    assert sink.getvalue().decode() == text
+    assert list(csv.reader(io.StringIO(text, newline="")))[1:] == [list(row) for row in rows]
+
+
+def test_a_quote_that_is_never_closed_is_rejected():
+    with pytest.raises(pufferdp.DataError, match=r"after line 2: .* a quote is not closed"):
+        pufferdp.flip_stream(io.BytesIO(b'state\nrest\n"active\nrest\n'), io.BytesIO(), **USUAL)
 
 
 def test_missing_values_stay_missing(folder: Path):

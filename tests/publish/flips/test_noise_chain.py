@@ -18,7 +18,7 @@ import pufferdp
 from pufferdp import Ledger, MarkovChain, verify
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import BudgetError, ModelError, NotApplicableError
-from pufferdp.leakage.channels.noise_chain import noise_chain_loss
+from pufferdp.bounds.channels.noise_chain import noise_chain_loss
 from pufferdp.ledger.charge import noise_chain as noise_charge
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.certificate import content_hash

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -23,12 +24,13 @@ from pufferdp.basics.errors import (
     ParameterError,
     PufferdpError,
 )
-from pufferdp.leakage.curves import curve
+from pufferdp.bounds.curves import curve
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.measurements.certificate import AUTHOR
+from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED
 from pufferdp.publish.measurements.outside import column_values, stated_loss
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.release import release as release_measurement
+from pufferdp.report.html import report_html
 from tests.oracles.leakage import channel_leakage, path_law
 from tests.strategies import chains, examples
 
@@ -82,7 +84,16 @@ def test_promise_is_the_check_value_of_the_curve():
     assert sum(release.answer) == pytest.approx(60, abs=200)
     assert verify(certificate).valid
     assert "states a DP loss of 0.5 for one record that changes" in str(release)
-    assert "Warning: the DP loss of the measurement is what its map states" in str(release)
+    assert "Warning: the DP loss of the measurement is what its own privacy map states; that map is trusted" in str(
+        release
+    )
+    assert TRUSTED in certificate["guarantee"]["statement"]
+    assert TRUSTED in " ".join(str(release).split())
+    assert TRUSTED in report_html(release)
+    boast = copy.deepcopy(certificate)
+    boast["guarantee"]["statement"] = boast["guarantee"]["statement"].replace(f" {TRUSTED}", "")
+    boast["sha256"] = content_hash(boast)
+    assert any("guarantee.statement" in problem for problem in verify(boast).problems)
     json.dumps(release.to_dict())
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.additive.whole_noise import WholeNoise
+from pufferdp.bounds.additive.whole_noise import WholeNoise
 from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler, draw
 from pufferdp.publish.noise_table import NoiseTable
 

@@ -22,11 +22,11 @@ from scipy import stats
 import pufferdp
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError, DataError, NotApplicableError, ParameterError
+from pufferdp.bounds.redaction.design import Block, Design, RedactionProblem, blocks_of
+from pufferdp.bounds.redaction.optimal import optimal, redesign_with
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import Placement
 from pufferdp.data.series import open_series
-from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of
-from pufferdp.leakage.redaction.optimal import optimal, redesign_with
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler, SystemSampler, bernoulli, mark_thresholds

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import pufferdp
 from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.bounds.redaction.design import RedactionProblem
 from pufferdp.data.layout import Layout
-from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.redaction.mechanisms import redaction_mechanism

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain
 from pufferdp.basics.errors import QueryError
-from pufferdp.leakage.curves import curve
+from pufferdp.bounds.curves import curve
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables.quantiles import QuantileQuestion, rank_distances
 from pufferdp.publish.tables.questions import GroupRecords

@@ -11,7 +11,7 @@ import pytest
 
 from pufferdp import Ledger, MarkovChain, fit, verify
 from pufferdp.basics.errors import DataError, QueryError
-from pufferdp.leakage.curves import curve
+from pufferdp.bounds.curves import curve
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.release import release

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
+import io
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pufferdp import (
     Ar1,
@@ -28,7 +34,9 @@ from pufferdp import (
     release,
     verify,
 )
+from pufferdp.basics.frames import quote_formula, unquote_formula
 from pufferdp.publish.noise import SeededSampler
+from pufferdp.publish.tables.table import ReleasedTable
 from tests.publish.tables.tables import NoNoise, chain
 
 MODEL = chain([[0.8, 0.2], [0.3, 0.7]])
@@ -235,7 +243,7 @@ REFUSED: list[tuple[dict[str, Any], type[PufferdpError], str]] = [
     ({"query": ["histogram", "mean"], "mechanism": "group"}, ParameterError, "mechanism goes with one query"),
     ({"query": ["histogram", "mean"], "delta": 1e-6}, ParameterError, "delta goes with .* noise that needs none"),
     ({"query": ["histogram", "mean"], "unit": 2}, ParameterError, "unit goes with .* promise is about single records"),
-    ({"query": "histogram", "split": [1.0]}, ParameterError, "split go with a table"),
+    ({"query": "histogram", "split": [1.0]}, ParameterError, "split and sizes go with a table"),
     ({"query": ["histogram", "mean"], "epsilon": -1}, PufferdpError, "epsilon"),
     ({"model": Ar1(coefficient=0.5), "query": ["sum", "mean"]}, NotApplicableError, "needs a series of states"),
 ]
@@ -336,3 +344,29 @@ def test_weights_beyond_all_measure_are_refused(split: list[float]) -> None:
 
     with pytest.raises(ParameterError, match="split is"):
         shares_of(split, 2)
+
+
+NAMES = ["=HYPERLINK(1)", "@SUM(A1)", "+1-2", "-cmd", "\tx", "\rx", "'=x", "'plain", "-1.5", "+7", "1e3", "x", "''@y"]
+
+
+def test_names_that_a_spreadsheet_would_run_are_quoted_in_csv_and_come_back(tmp_path: Path) -> None:
+    """The rule of OWASP: a single quote before a text that begins with = + - @, a tab or a line end; numbers stay."""
+    table = ReleasedTable(("=who", "records", "count:a"), tuple((name, 3, -1.5) for name in NAMES))
+    lines = list(csv.reader(io.StringIO(table.to_csv().decode())))
+    assert lines[0] == ["'=who", "records", "count:a"]
+    kept = {"'plain", "-1.5", "+7", "1e3", "x"}
+    assert [line[0] for line in lines[1:]] == [name if name in kept else f"'{name}" for name in NAMES]
+    assert all(line[2] == "-1.5" for line in lines[1:])
+    for ending in (".csv", ".parquet"):
+        table.write(tmp_path / f"t{ending}", ending)
+        again = read_released(tmp_path / f"t{ending}")
+        assert again == table
+        assert again.sha256 == table.sha256
+    assert duckdb.sql(f"SELECT * FROM '{tmp_path}/t.parquet'").columns[0] == "=who"  # no spreadsheet reads these
+
+
+@given(st.text(st.sampled_from("'=+-@\t\r\n1.5x"), max_size=5))
+def test_a_quoted_name_is_the_name_again(name: str) -> None:
+    quoted = str(quote_formula(name))
+    assert unquote_formula(quoted) == name
+    assert not re.match(r"[=+\-@\t\r\n]", quoted) or float(quoted) is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp import Gaussian, MarkovChain
 from pufferdp.basics.errors import QueryError
-from pufferdp.leakage.curves import curve
+from pufferdp.bounds.curves import curve
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables.questions import GroupRecords
 from pufferdp.publish.tables.transitions import TransitionsQuestion

@@ -19,6 +19,8 @@ def attack(
         str | None, typer.Option("--rho", help="Probability of a flip: R0,R1 for two states, or one for any number.")
     ] = None,
     truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
+    order: options.Order = None,
+    rows_in_order: options.RowsInOrder = False,
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: draw series of this many records.")
     ] = None,
@@ -48,7 +50,9 @@ def attack(
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a sanitised series) or --length (series drawn from the model)")
     drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
-    for name, value in drawn.items() if data is not None else {"column": column, "rho": rho, "truth": truth}.items():
+    order = options.order_of(order, rows_in_order)
+    read = {"column": column, "rho": rho, "truth": truth, "order": order}
+    for name, value in drawn.items() if data is not None else read.items():
         if value is not None:
             where = "drawn series (--length)" if data is not None else "a sanitised series (DATA)"
             raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
@@ -66,6 +70,7 @@ def attack(
                 column=str(column),
                 rho=[options.number("rho", part) for part in str(rho).split(",")],
                 truth=truth,
+                order=order,
                 learned=trained,
                 progress=progress,
             )

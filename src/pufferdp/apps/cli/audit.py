@@ -31,7 +31,9 @@ def audit(
     ] = None,
     adversary: options.AdversaryName = "bdp",
     confidence: Annotated[str, typer.Option("--confidence", help="Confidence of the lower bound.")] = "0.95",
-    seconds: Annotated[str, typer.Option("--seconds", help="Seconds in all, within a fifth.")] = "60",
+    seconds: Annotated[
+        str, typer.Option("--seconds", help="Total time limit in seconds (kept to within 20 %).")
+    ] = "60",
     calls: Annotated[str, typer.Option("--calls", help="Data sets put through the mechanism, at most.")] = "1000000",
     record: Annotated[str | None, typer.Option("--record", help="Attack this record only, counted from 1.")] = None,
     clip: options.Clip = None,

@@ -18,10 +18,10 @@ def fit(
         str | None, typer.Option("--confidence", help="Write a class that contains the truth with this probability.")
     ] = None,
     order: options.Order = None,
+    rows_in_order: options.RowsInOrder = False,
     by: options.By = None,
     restart: options.Restart = None,
     independent: options.Independent = False,
-    gap: options.Gap = None,
     missing: options.Missing = "refuse",
     first: options.First = None,
     last: options.Last = None,
@@ -84,7 +84,7 @@ def fit(
             lambda: make_fit(
                 data,
                 column=column,
-                order=order,
+                order=options.order_of(order, rows_in_order),
                 by=by,
                 restart=options.distance_of(restart),
                 independent=independent,

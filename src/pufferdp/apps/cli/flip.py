@@ -24,10 +24,10 @@ def flip(
         str | None, typer.Option("--length", help="Instead of DATA: show the design for this many records.")
     ] = None,
     order: options.Order = None,
+    rows_in_order: options.RowsInOrder = False,
     by: options.By = None,
     restart: options.Restart = None,
     independent: options.Independent = False,
-    gap: options.Gap = None,
     missing: options.Missing = "refuse",
     first: options.First = None,
     last: options.Last = None,
@@ -90,7 +90,7 @@ def flip(
         "column": column,
         "epsilon": number,
         "adversary": adversary,
-        "order": order,
+        "order": options.order_of(order, rows_in_order),
         "by": by,
         "missing": missing,
         "first": first,
@@ -162,3 +162,4 @@ def flip(
             )
             progress("writing the report")
             delivery.report(result)
+    options.warn_of_formulas(str(content["out"]))

@@ -96,8 +96,10 @@ def leakage(
 
     if profile is not None and dp_epsilon is not None:
         raise ParameterError("the profile says what is spent: leave --dp-epsilon out", value=dp_epsilon)
-    if profile is None and (dp_epsilon is None) == (target is None):
-        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+    if profile is None and dp_epsilon is None and target is None:
+        raise ParameterError("--dp-epsilon (the DP loss that was spent) or --target (the leakage allowed) is missing")
+    if dp_epsilon is not None and target is not None:
+        raise ParameterError("--dp-epsilon and --target cannot be combined; remove one", value=target)
     with options.progress() as progress:
         progress("reading the model")
         believed = load_model(model)

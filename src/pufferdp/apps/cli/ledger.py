@@ -24,11 +24,9 @@ ledger = typer.Typer(
 def create(
     place: Place,
     dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
+    model: Annotated[str, typer.Option("--model", help="Model file (JSON) that the budget is for.")],
     budget: Annotated[
         str | None, typer.Option("--budget", help="The most that all releases together may leak, in epsilon.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="Model file (JSON); without it a private fit has to come first.")
     ] = None,
     adversary: options.AdversaryName = "bdp",
     delta: Annotated[
@@ -53,7 +51,7 @@ def create(
 
     if (budget is None) == (tau is None):
         raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
-    believed, checked_adversary = None if model is None else load_model(model), checks.adversary(adversary)
+    believed, checked_adversary = load_model(model), checks.adversary(adversary)
     most: float | FlowBudget
     most_delta = None if delta is None else checks.delta(delta)
     if tau is None:

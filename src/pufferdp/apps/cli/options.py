@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
+from pufferdp.apps.flags import flags
 from pufferdp.apps.outputs import ON_SCREEN, SCREEN, Delivery, Outputs
 from pufferdp.basics.errors import ParameterError, PufferdpError
+from pufferdp.basics.words import visible
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
@@ -40,7 +42,10 @@ Column = Annotated[
     str, typer.Option("--column", help="Column with states or numbers; a,b reads two as pairs (fit, release).")
 ]
 Order = Annotated[
-    str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
+    str | None, typer.Option("--order", help="Column to sort by; needed where a column of the data holds times.")
+]
+RowsInOrder = Annotated[
+    bool, typer.Option("--rows-in-order", help="In place of --order: state that the rows are in time order already.")
 ]
 By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
 Restart = Annotated[
@@ -57,17 +62,6 @@ Independent = Annotated[
 ]
 
 
-def _refuse_gap(value: str | None) -> None:
-    if value is not None:
-        raise ParameterError(
-            f"--gap {value} took what follows a gap for independent of what went before, and a series does not forget "
-            f"because records are missing; use --missing hole, or, where you do believe it, --restart {value}",
-            value=value,
-        )
-
-
-Gap = Annotated[str | None, typer.Option("--gap", hidden=True, callback=_refuse_gap)]
-"""An option of earlier versions, refused with the reason."""
 First = Annotated[
     str | None,
     typer.Option(
@@ -100,6 +94,10 @@ Per = Annotated[
 ]
 Split = Annotated[
     str | None, typer.Option("--split", help="How several queries share the DP loss: 2,1,1; equally by default.")
+]
+Sizes = Annotated[
+    str,
+    typer.Option("--sizes", help="Records of each group of a table: exact publishes the number, hidden leaves it out."),
 ]
 Bins = Annotated[
     str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
@@ -183,15 +181,35 @@ LARGE_EPSILON: Final = 20.0
 def promised(value: str) -> float:
     """The epsilon of a promise; warns on stderr where it promises next to nothing."""
     epsilon = number("epsilon", value)
-    if LARGE_EPSILON < epsilon < math.inf and sys.stderr is not None:
-        with suppress(OSError, ValueError):
-            print(
-                f"pufferdp: warning: epsilon is {epsilon:g}; odds may shift by a factor of e^{epsilon:g}, which "
-                "promises next to nothing: usual values lie between 0.1 and 5",
-                file=sys.stderr,
-                flush=True,
-            )
+    if LARGE_EPSILON < epsilon < math.inf:
+        warn(
+            f"epsilon is {epsilon:g}; odds may shift by a factor of e^{epsilon:g}, which promises next to nothing: "
+            "usual values lie between 0.1 and 5"
+        )
     return epsilon
+
+
+def warn_of_formulas(path: str) -> None:
+    """Warn on stderr where a spreadsheet would run texts of a written series as formulas."""
+    from pufferdp.data.rewrite import formula_warning
+
+    with suppress(PufferdpError, OSError):  # the series is delivered already, whatever is found in it
+        if words := formula_warning(path):
+            warn(f"{path!r}: {words}")
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr, where there is one."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(f"pufferdp: warning: {visible(flags(text))}", file=sys.stderr, flush=True)
+
+
+def order_of(order: str | None, rows_in_order: bool) -> str | None:
+    """The order of the rows, as the library takes it."""
+    if rows_in_order and order is not None:
+        raise ParameterError(f"--order {order} and --rows-in-order are both given; use one of them", value=order)
+    return "rows" if rows_in_order else order
 
 
 def out_file(out: str | None, name: str) -> str | None:

@@ -45,6 +45,7 @@ def plan(
     adversary: options.AdversaryName = "bdp",
     per: options.Per = None,
     split: options.Split = None,
+    sizes: options.Sizes = "exact",
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
     delta: options.Delta = None,
@@ -125,6 +126,7 @@ def plan(
                 clip=options.pair(clip),
                 part=part,
                 holes=holes,
+                sizes=sizes,
                 progress=progress,
             )
             content = table.to_dict()
@@ -132,6 +134,8 @@ def plan(
                 delivery.show(content, lambda: str(table), as_json)
                 delivery.report(table)
         return
+    if sizes != "exact":
+        raise ParameterError("--sizes goes with a table: say what its groups are with --per, or ask several queries")
     if split is not None and len(queries) == 1:
         raise ParameterError("--split shares the DP loss among several queries, and there is one: leave it out")
     if len(queries) > 1 or per:

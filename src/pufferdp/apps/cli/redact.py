@@ -41,10 +41,10 @@ def redact(
     ] = None,
     adversary: options.AdversaryName = "bdp",
     order: options.Order = None,
+    rows_in_order: options.RowsInOrder = False,
     by: options.By = None,
     restart: options.Restart = None,
     independent: options.Independent = False,
-    gap: options.Gap = None,
     known: Annotated[
         list[str] | None, typer.Option("--known", help="Row that the adversary knows; with --adversary pufferfish.")
     ] = None,
@@ -117,7 +117,7 @@ def redact(
     )
     layout = Layout(
         column=column or "-",
-        order=order,
+        order=options.order_of(order, rows_in_order),
         by=by,
         restart=options.distance_of(restart),
         independent=independent,
@@ -162,7 +162,7 @@ def redact(
                     adversary=adversary,
                     known=theirs,
                     whole=whole,
-                    order=order,
+                    order=options.order_of(order, rows_in_order),
                     by=by,
                     restart=options.distance_of(restart),
                     independent=independent,
@@ -199,6 +199,8 @@ def redact(
             delivery.write("figure", lambda path: _draw(result, shown, path))
             progress("writing the report")
             delivery.report(result)
+    if series is not None:
+        options.warn_of_formulas(series)
 
 
 def _tilted(result: Redaction, series: str, layout: Layout) -> dict[str, Any]:

@@ -72,10 +72,10 @@ def release(
     unit: options.UnitName = None,
     adversary: options.AdversaryName = "bdp",
     order: options.Order = None,
+    rows_in_order: options.RowsInOrder = False,
     by: options.By = None,
     restart: options.Restart = None,
     independent: options.Independent = False,
-    gap: options.Gap = None,
     missing: options.Missing = "refuse",
     first: options.First = None,
     last: options.Last = None,
@@ -90,6 +90,7 @@ def release(
         str | None, typer.Option("--groups", help="The rows of --per person or COLUMN: a,b,c or a file of names.")
     ] = None,
     split: options.Split = None,
+    sizes: options.Sizes = "exact",
     mechanism: options.MechanismName = None,
     beta: options.Beta = "0.05",
     delta: options.Delta = None,
@@ -133,6 +134,7 @@ def release(
             "--per": per or None,
             "--groups": groups,
             "--split": split,
+            "--sizes": None if sizes == "exact" else sizes,
             "--sign": sign,
         }.items():
             if value is not None:
@@ -146,7 +148,7 @@ def release(
         "query": query[0],
         "epsilon": options.epsilon_of(epsilon, ledger, dataset, first, last),
         "adversary": adversary,
-        "order": order,
+        "order": options.order_of(order, rows_in_order),
         "by": by,
         "restart": options.distance_of(restart),
         "independent": independent,
@@ -166,6 +168,7 @@ def release(
     out = options.out_file(out, "release.json")
     own = None if secrets is None else load_secrets(secrets)
     asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": per or None, "groups": groups}
+    asked["sizes"] = sizes
     asked |= {"split": options.numbers("split", split)} if split is not None else {}
     # A release that cannot be kept is not made.
     places = {"out": out, "figure": figure, "report": report}
@@ -231,6 +234,8 @@ def deliver_table(
     signer: Signer | None = None,
 ) -> None:
     """Bring a table to its owner: the files first, then what is shown, then the figure and the report."""
+    from pufferdp.report.pages.tables import left_out
+
     progress("writing the table")
     certificate = None if out is None else certificate_file(out)
     content = outputs.content_of(result)
@@ -253,8 +258,14 @@ def deliver_table(
             return f"{result}\n{options.balance_text(*account)}{where}".rstrip()
 
         delivery.show(content, text, as_json)
+        if as_json:  # the text has them
+            for warning in content["certificate"]["warnings"]:
+                options.warn(warning)
         progress("drawing")
         delivery.write("figure", lambda path: _draw_table(content, path))
+        left = left_out(len(result.table.rows))
+        if left and delivery.has("figure"):
+            options.warn(f"the figure shows {left}; the table has them all")
         progress("writing the report")
         delivery.report(result)
 

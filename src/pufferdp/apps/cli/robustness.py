@@ -1,4 +1,4 @@
-"""``pufferdp robustness``: what is left of a promise against another belief."""
+"""``pufferdp robustness``: the guarantee against an adversary who uses another model."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from pufferdp.basics.errors import ParameterError
 
 
 def robustness(
-    model: Annotated[str, typer.Argument(help="Model file (JSON) the promise is made for.")],
-    belief: Annotated[str, typer.Option("--belief", help="Model file (JSON) of what somebody else believes.")],
+    model: Annotated[str, typer.Argument(help="Model file (JSON) the guarantee was made for.")],
+    belief: Annotated[str, typer.Option("--belief", help="Model file (JSON) that the adversary uses.")],
     epsilon: options.Epsilon,
     length: Annotated[str | None, typer.Option("--length", help="Records in the series, for chains.")] = None,
     drift: Annotated[
         str | None,
         typer.Option("--drift", help="FROM:TO, the transition probability that drifts in the figure."),
     ] = None,
+    dp_epsilon: Annotated[
+        str | None,
+        typer.Option("--dp-epsilon", help="DP epsilon of the noise; by default the largest that gives the guarantee."),
+    ] = None,
     figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,
     secrets: options.SecretsFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what is left of a promise against somebody who believes another model."""
+    """Say what a guarantee is worth against an adversary who uses another model."""
     from pufferdp.assess.robustness import drift_towards
     from pufferdp.assess.robustness import robustness as left_of
     from pufferdp.basics import checks
@@ -51,7 +55,8 @@ def robustness(
         records = None if length is None else checks.length(length.strip())
         promised = options.promised(epsilon)
         own = None if secrets is None else load_secrets(secrets)
-        result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
+        spent = None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon)
+        result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own, dp_epsilon=spent)
         content, words = result.to_dict(), ""
         if figure is not None and series is not None:
             line = drift_towards(series, theirs, epsilon=promised, length=records, entry=drift, progress=progress)

@@ -36,6 +36,7 @@ from pufferdp.apps.web.workers import Worker, Workers
 from pufferdp.basics import scratch
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
 from pufferdp.basics.unforeseen import stack_of
+from pufferdp.basics.words import redacted_url
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.files.json import plain_errors
 
@@ -127,6 +128,7 @@ class Page:
 
     def __init__(self, ledger: str | None) -> None:
         self.ledger, self.session, self.workers = ledger, Session(), Workers()
+        self._shown_ledger = None if ledger is None else redacted_url(ledger)
         # A closed list read once: no path that is asked for ever reaches the disk.
         self.assets = dict(_walk("static"))
         demo = files("pufferdp.apps.demo")
@@ -151,10 +153,10 @@ class Page:
         return JSONResponse(
             {
                 "version": importlib.metadata.version("pufferdp"),
-                "ledger": self.ledger,
+                "ledger": self._shown_ledger,
                 "answers": None if self.ledger is None else AnswerFolder.of(self.ledger).pattern,
                 "largest": LARGEST,
-                "commands": {"ledger": commands.ledger(self.ledger)},
+                "commands": {"ledger": commands.ledger(self._shown_ledger)},
             }
         )
 
@@ -256,7 +258,7 @@ class Page:
         def finished(result: dict[str, Any]) -> dict[str, Any]:
             result = finish(result)
             if job in commands.SCRIPTS:
-                place = {"ledger": self.ledger, **arguments}
+                place = {**arguments, "ledger": self._shown_ledger}
                 result["commands"] = commands.SCRIPTS[job](place, model, data, result.get("lengths", ()))
             if "files" in result:
                 files = {name: _text(content) for name, content in result.pop("files").items()}
@@ -280,8 +282,7 @@ class Page:
         self.workers.warm()
 
         async def lines() -> AsyncGenerator[bytes]:
-            charges = arguments.get("ledger") is not None
-            async with aclosing(self.workers.run(worker, job, arguments, needs, alone=charges)) as messages:
+            async with aclosing(worker.run(job, arguments, needs)) as messages:
                 async for kind, value in messages:
                     try:
                         if kind in ("done", "part") and value is not None:

@@ -10,14 +10,14 @@ from typing import Any, Final, Protocol
 
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.basics.errors import CertificateError
-from pufferdp.basics.files import TwiceError
-from pufferdp.data.layout import Layout
+from pufferdp.basics.files import JsonRuleError
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import parse_certificate, unwrapped
-from pufferdp.publish.reading import check_reading, read_exact
+from pufferdp.publish.reading import read_exact
+from pufferdp.publish.series import Series
 
 KEPT_LOOKS: Final = 20
 """Results that a process keeps for those who ask the same again. None of them holds an exact answer."""
@@ -90,14 +90,14 @@ class Inputs:
         if arguments["data"] is None:
             return () if arguments["length"] is None else ((arguments["length"], 1),), False
         believed, record_column = self.model(arguments["model"]), arguments.get("id")
-        layout_options = {name: arguments["reading"][name] for name in ("order", "by", "restart")}
-        check_reading(believed, layout_options, arguments["reading"]["missing"], record_column)
+        file = self.file(arguments["data"])
+        reading = Series(file, **arguments["reading"], id=record_column).reading(believed)
+        reading.check(believed)
         query = query or Query.parse("histogram")
         key = json.dumps([*(arguments[name] for name in ("model", "data", "reading")), record_column, str(query)])
         if key not in self.lengths:
             progress("reading the data")
-            layout = Layout(**arguments["reading"], step=believed.step)
-            exact = read_exact(self.file(arguments["data"]), believed, query, layout, record_column)
+            exact = read_exact(file, believed, query, reading.layout, record_column)
             self.lengths[key] = exact.lengths, exact.holes
         return self.lengths[key]
 
@@ -135,7 +135,7 @@ def certificate_in(name: str, content: bytes) -> dict[str, Any]:
     """The content of a certificate; of a release its certificate, of a report the one that is embedded."""
     try:
         raw = parse_certificate(content.decode("utf-8-sig"), repr(name))
-    except TwiceError as error:
+    except JsonRuleError as error:
         raise CertificateError(f"{name!r}: {error}") from None
     except (ValueError, RecursionError):
         raise CertificateError(

@@ -11,11 +11,11 @@ from pufferdp.apps.web import assessments, pictures, publications
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ModelError, PufferdpError
-from pufferdp.basics.files import TwiceError, parse_json
+from pufferdp.basics.files import JsonRuleError, parse_json
 from pufferdp.data.files import memory_columns
 from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.rewrite import Placement, row_codes
+from pufferdp.data.rewrite import Placement, formula_warning, row_codes
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
@@ -47,7 +47,7 @@ def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> d
     progress("looking at the column")
 
     def scan() -> dict[str, Any]:
-        series = open_series(inputs.file(data), Layout(column=column, missing="hole"))
+        series = open_series(inputs.file(data), Layout(column=column, missing="hole", rows_in_order=True))
         try:
             span: tuple[float, float] | None = series.number_range()
         except DataError:
@@ -63,7 +63,7 @@ def model(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) ->
     """A model file, checked."""
     try:
         raw = parse_json(content.decode("utf-8-sig"))
-    except TwiceError as error:
+    except JsonRuleError as error:
         raise ModelError(f"{name!r}: {error}", value=name) from None
     except (ValueError, RecursionError):
         raise ModelError(f"{name!r} is not JSON; a model file holds one JSON object", value=name) from None
@@ -184,7 +184,8 @@ def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, colum
         raise ModelError("a series is redacted under a Markov chain; choose another model")
 
     def scan() -> dict[str, Any]:
-        layout, coding = Layout(column=column, missing="hole"), coding_of(believed)
+        layout = Layout(column=column, missing="hole", rows_in_order=True)
+        coding = coding_of(believed)
         file = inputs.file(data)
         open_series(file, layout).counts(coding)  # refuses what is no state, with the place
         codes = row_codes(file, layout, coding)
@@ -236,8 +237,13 @@ def redact(
     content = {**result.to_dict(), "redaction_probabilities": None}
     kept = keep_answer(answers, result.to_dict(), result.data)
     rows = sorted(marked_rows(result.data, arguments["column"], result.mark))
-    drawn = {"words": lambda: str(result), "report": lambda: pictures.report(result)}
-    return {**content, "kept": kept, "file": result.data, "marked": rows, **decorate(drawn, answers is not None)}
+    written = result.data
+    drawn = {
+        "words": lambda: str(result),
+        "report": lambda: pictures.report(result),
+        "formulas": lambda: formula_warning(written),
+    }
+    return {**content, "kept": kept, "file": written, "marked": rows, **decorate(drawn, answers is not None)}
 
 
 def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any, Final, Protocol
 from pufferdp.apps.web import pictures
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics.errors import CertificateError
-from pufferdp.data.rewrite import key_columns
+from pufferdp.data.layout import ROWS
+from pufferdp.data.rewrite import formula_warning, key_columns
 from pufferdp.models.base import Lengths
 from pufferdp.publish.certificate import SERIES_SCHEMA
 
@@ -88,7 +89,7 @@ def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
 
     answers, reading = answer_folder(arguments["ledger"]), arguments["reading"]
     source = inputs.file(arguments["data"])
-    keys = key_columns(source, [name for name in (reading["by"], reading["order"]) if name is not None])
+    keys = key_columns(source, [name for name in (reading["by"], reading["order"]) if name not in (None, ROWS)])
     made = make(
         source,
         model=inputs.model(arguments["model"]),
@@ -106,7 +107,8 @@ def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
     kept = keep_answer(answers, content, series)
     progress("writing the report")
     files = {f"flipped-{series.name.rpartition('/')[2]}": series, "certificate.json": content["certificate"]}
-    return {"file": series, **_published(made, content, kept, files, arguments["theme"])}
+    shown = decorate({"formulas": lambda: formula_warning(series)}, kept is not None)
+    return {"file": series, **shown, **_published(made, content, kept, files, arguments["theme"])}
 
 
 def certificate(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:

@@ -10,21 +10,17 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
-import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
-from pufferdp.apps.web.queue import CHEAP, Costs, Processors, Turns
 from pufferdp.apps.web.worker import READY
 from pufferdp.basics.progress import CHARGING
 from pufferdp.basics.scratch import sweep
 
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
-LONGEST: Final = 1.0
-"""Seconds that work may take out of turn; what takes longer is begun again in its turn."""
 KEPT_BYTES: Final = 64 * 2**20
 """Bytes of files that a process keeps besides those of its job; the oldest are forgotten."""
 KEPT_THINGS: Final = 20
@@ -32,22 +28,19 @@ KEPT_THINGS: Final = 20
 NICE: Final = 10
 """Such a process gets a tenth of what one gets that does not stand back, where both need it."""
 ENDS: Final = ("done", "refused", "broken")
-LATER: Final = "later"
-"""The last message of work that took too long out of turn."""
 Message = tuple[str, Any]
 """What a job says: progress (words), part (something to show already), done, refused or broken."""
 
 
 class Worker:
-    """One process, started when it is first needed.
+    """One process, started when it is first needed. It does jobs in the order in which they come.
 
     Args:
-        turns: whose turn it is.
         nice: how far the process stands back behind others where processors are scarce, as Unix counts it.
     """
 
-    def __init__(self, turns: Turns | None = None, nice: int = 0) -> None:
-        self.turns, self.nice = turns or Turns(), nice
+    def __init__(self, nice: int = 0) -> None:
+        self._turn, self._nice = asyncio.Lock(), nice
         self._process: asyncio.subprocess.Process | None = None
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._pump: asyncio.Task[None] | None = None
@@ -72,9 +65,10 @@ class Worker:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # modules come from where Python is installed, never from the folder that the server started in
                 "-m",
                 "pufferdp.apps.web.worker",
-                str(self.nice),
+                str(self._nice),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=2**20,
@@ -107,20 +101,22 @@ class Worker:
 
     async def ready(self) -> None:
         """Start the process unless it is at work already."""
-        async with self.turns.turn():
+        async with self._turn:
             await self.start()
 
-    async def run(
-        self, job: str, arguments: dict[str, Any], needs: Mapping[str, object], *, longest: float | None = None
-    ) -> AsyncGenerator[Message]:
-        """Do a job and say what it says, for whoever holds the turn.
+    async def run(self, job: str, arguments: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Message]:
+        """Do a job once those before it have ended, and say what it says.
 
         Args:
             job: its name.
             arguments: what it is asked.
             needs: files and models by their keys, sent once to a process.
-            longest: seconds after which it is broken off, unless it may have charged; the last message is then LATER.
         """
+        async with self._turn, aclosing(self._run(job, arguments, needs)) as messages:
+            async for message in messages:
+                yield message
+
+    async def _run(self, job: str, arguments: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Message]:
         if self._settling is not None:
             await asyncio.shield(self._settling)  # it goes on, also where this one is not waited for any more
         process = await self.start()
@@ -129,26 +125,20 @@ class Worker:
         self._send(process.stdin, needs)
         process.stdin.write(_frame(("run", job, arguments)))
         self._jobs += 1
-        ended, due = False, None if longest is None else time.monotonic() + longest
+        ended = False
         try:
             await process.stdin.drain()
             while not ended:
-                try:
-                    async with asyncio.timeout(None if due is None else due - time.monotonic()):
-                        message = await self._messages.get()
-                except TimeoutError:
-                    yield LATER, None
-                    return
+                message = await self._messages.get()
                 ended = message[0] in ENDS
                 if message[0] == CHARGING:
                     # No wait between the two: from here on the job is not ended any more.
-                    self._charging, due = asyncio.Event(), None
+                    self._charging = asyncio.Event()
                     process.stdin.write(_frame(("go", self._jobs, None)))
                 yield message
         finally:
             if not ended:
                 self._settling = asyncio.create_task(self._settle(process))
-                self.turns.pause(self._settling)
 
     def _send(self, stdin: asyncio.StreamWriter, needs: Mapping[str, object]) -> None:
         """Send what a job needs and the process has not; what it has not needed for long is forgotten."""
@@ -202,47 +192,14 @@ def _frame(message: object) -> bytes:
 
 
 class Workers:
-    """Moving a slider must not wait for a file that is being read: each kind of work has its worker.
+    """A worker for each kind of work, so that moving a slider does not wait for a file that is being read.
 
-    What assesses and designs takes longest, and its process stands back behind the others. One more does what is cheap
-    and would have to wait for its own.
+    Assessments and designs take longest, so their process stands back behind the others.
     """
 
     def __init__(self) -> None:
-        processors = Processors()
-        self.plan, self.work = Worker(Turns(processors)), Worker(Turns(processors))
-        self.side = Worker(Turns(processors), NICE)
-        self.express = Worker(Turns(processors, CHEAP))
-        self._costs = Costs()
+        self.plan, self.work, self.side = Worker(), Worker(), Worker(NICE)
         self._warming: asyncio.Task[None] | None = None
-
-    async def run(
-        self, worker: Worker, job: str, arguments: dict[str, Any], needs: Mapping[str, object], *, alone: bool = False
-    ) -> AsyncGenerator[Message]:
-        """Do a job in its turn: by its worker, or out of turn where it is thought cheap; ``alone``, by no other."""
-
-        def cost() -> float:
-            return self._costs.expected(job, arguments)
-
-        or_at = None if alone else self.express.turns
-        while True:
-            started = last = None
-            async with worker.turns.turn(cost, or_at=or_at) as turns:
-                doing, longest = (worker, None) if turns is worker.turns else (self.express, LONGEST)
-                run = doing.run(job, arguments, needs, longest=longest)
-                async with aclosing(run) as messages, AsyncExitStack() as stack:
-                    async for message in messages:
-                        last = message[0]
-                        if started is None:
-                            started = time.monotonic()
-                            stack.enter_context(self._costs.doing(job, arguments))
-                        elif last in ENDS or last == LATER:
-                            self._costs.learn(job, arguments, time.monotonic() - started)
-                        if last != LATER:
-                            yield message
-            if last != LATER:
-                return
-            or_at = None
 
     def warm(self) -> None:
         """Have the other processes ready, once the first has work: a page was opened."""
@@ -250,12 +207,12 @@ class Workers:
             self._warming = asyncio.create_task(self._warm())
 
     async def _warm(self) -> None:
-        for worker in (self.work, self.side, self.express):
+        for worker in (self.work, self.side):
             await worker.ready()
 
     async def close(self) -> None:
         """End every process, also those that are only just starting."""
         if self._warming is not None:
             await self._warming
-        for worker in (self.plan, self.side, self.work, self.express):
+        for worker in (self.plan, self.side, self.work):
             await worker.close()

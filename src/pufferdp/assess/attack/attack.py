@@ -18,15 +18,15 @@ from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, Pa
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind, quoted_value
-from pufferdp.data.layout import Layout
+from pufferdp.bounds.channels.many_states import randomised_response
 from pufferdp.data.series import open_series
-from pufferdp.leakage.channels.many_states import randomised_response
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.simulate import draw_moves, sample_chain
 from pufferdp.publish.flips.plan import design_flips, flip_bound
 from pufferdp.publish.reading import coding_of
+from pufferdp.publish.series import Series
 
 CONFIDENCE: Final = 0.95
 BLOCKS: Final = 40
@@ -304,16 +304,20 @@ def attack_file(
     column: str,
     rho: Sequence[float],
     truth: str | None = None,
+    order: str | None = None,
     learned: Learned | None = None,
     progress: Progress | None = None,
 ) -> AttackReport:
-    """Attack a file or frame with a column of sanitised states and, at will, one with the true ones."""
+    """Attack a file or frame with a column of sanitised states and, at will, one with the true ones.
+
+    ``order`` is the column to sort by, or ``"rows"``, as in ``Series``.
+    """
     model = as_model(model)
     chain = one_chain(model)
     coding = coding_of(chain)
     if coding.labels != chain.labels:
         raise ModelError("the model leaves out some bins; attack with a model of all of them")
-    series = [_one_series(data, name, coding) for name in (column, truth) if name is not None]
+    series = [_one_series(data, name, order, coding) for name in (column, truth) if name is not None]
     return attack_series(
         series[0],
         series[1] if truth is not None else None,
@@ -360,8 +364,9 @@ def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
     return made
 
 
-def _one_series(data: object, column: str, coding: Any) -> npt.NDArray[np.int64]:
-    (states,) = open_series(data, Layout(column=column)).states(coding)
+def _one_series(data: object, column: str, order: str | None, coding: Any) -> npt.NDArray[np.int64]:
+    series = Series(data, column, order=order)
+    (states,) = open_series(series.data, series.reading().layout).states(coding)
     return states
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Matrix, Vector
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.chains.forward_backward import posterior
-from pufferdp.leakage.chains.viterbi import best_path, best_path_rows, posterior_rows
+from pufferdp.bounds.chains.forward_backward import posterior
+from pufferdp.bounds.chains.viterbi import best_path
 from pufferdp.models.chain import MarkovChain
 
 Codes = npt.NDArray[np.integer]
@@ -64,8 +64,7 @@ class Viterbi:
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
         """The path of states with the largest probability given the whole output."""
-        read = best_path_rows if outputs.ndim == 2 else best_path
-        return read(outputs, first_law(model), model.transition, channel)
+        return best_path(outputs, first_law(model), model.transition, channel)
 
 
 ATTACKERS: Final[tuple[Attacker, ...]] = (SingleBit(), CorrelationAware(), Viterbi())
@@ -74,8 +73,7 @@ ATTACKERS: Final[tuple[Attacker, ...]] = (SingleBit(), CorrelationAware(), Viter
 
 def beliefs(outputs: Codes, model: MarkovChain, channel: Matrix) -> Floats:
     """The law of each record given all outputs of its series, states along the last axis."""
-    read = posterior_rows if outputs.ndim == 2 else posterior
-    return read(outputs, first_law(model), model.transition, channel)
+    return posterior(outputs, first_law(model), model.transition, channel)
 
 
 def first_law(model: MarkovChain) -> Vector:

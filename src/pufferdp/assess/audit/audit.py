@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.events import Bound, proved_leakage
-from pufferdp.assess.audit.likelihood import ComputedEvent, RecordLaws
-from pufferdp.assess.audit.mechanisms.command import CommandMechanism
-from pufferdp.assess.audit.mechanisms.function import GuardedFunction, RunBudget
+from pufferdp.assess.audit.likelihood import ComputedEvent, RecordDistributions
+from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunBudget, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
     FlippedSeries,
@@ -26,22 +25,22 @@ from pufferdp.assess.audit.mechanisms.ours import (
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.assess.audit.search import (
-    AuditFinding,
     Budget,
     ComputedFinding,
     Experiment,
+    Trial,
     computed_worst,
     find,
     prior_odds,
 )
-from pufferdp.assess.audit.situations import informed_by
+from pufferdp.assess.audit.situations import Situation, informed_by
 from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
+from pufferdp.basics.errors import MechanismError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.leakage.curve_forms import EVERY_ALGORITHM
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model
 
@@ -140,6 +139,8 @@ class AuditReport(Paged):
     responds: bool = True
     """False where nothing showed that the output depends on the data, not even between data sets of no common record.
     """
+    complete: bool = True
+    """False where the time limit ended the search or the test: what is proved holds, and more time may prove more."""
 
     @property
     def worst(self) -> AuditAttack | None:
@@ -207,6 +208,7 @@ class AuditReport(Paged):
             },
             "refuted": self.refuted,
             "responds": self.responds,
+            "complete": self.complete,
             "mechanism": self.mechanism,
             "adversary": str(self.adversary),
             "length": self.length,
@@ -230,8 +232,6 @@ _CLAIM: Final = 0.2
 """Share of the runs that goes into the DP claim itself."""
 _CLAIM_ERROR: Final = 0.2
 """Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
-_LATE: Final = 1.08
-"""When a mechanism is ended that suddenly takes longer, as a share of the time of the audit: ending takes some too."""
 _COMPUTE: Final = 0.1
 """Share of the time that looking for the worst output of a known law may take."""
 _ROUNDING: Final = 1e-9
@@ -293,12 +293,11 @@ def audit_mechanism(
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     beliefs = beliefs_of(model, length, clip)
-    # A little more than the audit's own: it plans with what runs take, and one that suddenly takes longer is ended.
-    allowed = RunBudget(seconds=_LATE * budget.seconds, calls=2 * budget.calls)
-    deadline = time.monotonic() + max(0.0, allowed.seconds - budget.elapsed)
+    # The audit ends its runs by the clock; the mechanism's own budget is there for those who run it elsewhere.
+    allowed = RunBudget(seconds=2 * budget.seconds, calls=2 * budget.calls)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(beliefs[0]))
-    if made is not mechanism and isinstance(made, (GuardedFunction, CommandMechanism)):
-        made.end_by(deadline)
+    laboratory = Experiment(made, budget, data)
+    laboratory.allow_until(budget.seconds)
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")
@@ -311,7 +310,6 @@ def audit_mechanism(
         # Towards those who know all others the claim itself, towards the rest what follows from it (Theorem 3).
         slacks = {Adversary.DP: failing, adversary: failing if curve is None else curve.delta}
         targets = _targets(record, known, beliefs[0])
-        laboratory = Experiment(made, budget, data)
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
         kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
@@ -336,7 +334,7 @@ def audit_mechanism(
             for kind, share, end, error in zip(kinds, shares, itertools.accumulate(shares), errors, strict=True)
         ]
         computed = None
-        if known is not None and isinstance(laboratory.law, RecordLaws) and failing == 0:
+        if known is not None and isinstance(laboratory.law, RecordDistributions) and failing == 0:
             progress("computing the worst output")
             ends = budget.elapsed + _COMPUTE * budget.seconds
             computed = computed_worst(
@@ -349,22 +347,27 @@ def audit_mechanism(
                 until=lambda: budget.elapsed > ends,
             )
         responds = True
+        if budget.spent == 0 and not all(finding.complete for finding in findings):
+            raise RunsEndedError("not one run was finished")
         if known is None and all(finding.lower == 0 for finding in findings):
             progress("asking whether it depends on the data at all")
-            responds = laboratory.responds(opposite_records(beliefs[0]), 1 - confidence)
-    except RefusedError as error:
-        if made is mechanism:
-            raise
-        raise MechanismError(f"{error}; nothing was proved, neither for the claim nor against it") from None
+            with suppress(RunsEndedError):  # without time for it, nothing is said
+                responds = laboratory.responds(opposite_records(beliefs[0]), 1 - confidence)
+    except RunsEndedError:  # not even loaded, or not one run
+        raise MechanismError(
+            f"{made.name}: no run finished within {budget.seconds:g} s, so nothing was tested; give it more seconds"
+        ) from None
     finally:
-        if made is not mechanism and hasattr(made, "close"):
+        laboratory.allow_until(math.inf)
+        if made is not mechanism and isinstance(made, LimitedMechanism):
             made.close()
     attacks = [
-        _attack(finding, kind) for finding, kind in zip(findings, kinds, strict=True) if finding.trial is not None
+        _tested_attack(finding.trial, finding.bound, kind)
+        for finding, kind in zip(findings, kinds, strict=True)
+        if finding.trial is not None and finding.bound is not None
     ]
     if computed is not None and computed.event.leakage > 0:
-        assert known is not None
-        attacks.append(_computed_attack(computed, adversary, known))
+        attacks.append(_computed_attack(computed, adversary, hidden=isinstance(known, RedactedSeries)))
     return AuditReport(
         mechanism=made.name,
         adversary=adversary,
@@ -379,10 +382,11 @@ def audit_mechanism(
         holds_for=None if curve is None else curve.holds_for,
         attacks=tuple(sorted(attacks, key=lambda attack: (_claim_only(attack, adversary), -attack.lower))),
         confidence=confidence,
-        tests=len(kinds),
+        tests=sum(finding.bound is not None for finding in findings),
         tried=sum(finding.tried for finding in findings),
         calls=budget.spent,
         responds=responds,
+        complete=all(finding.complete for finding in findings),
     )
 
 
@@ -419,30 +423,54 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     return best if exact is not None or most is None else min(best, most)
 
 
-def _computed_attack(finding: ComputedFinding, adversary: Adversary, known: KnownMechanism) -> AuditAttack:
-    situation, event = finding.situation, finding.event
-    belief, i = situation.belief, situation.target
-    odds = prior_odds(situation, finding.likelier, finding.other)
+def _tested_attack(trial: Trial, bound: Bound, kind: Adversary) -> AuditAttack:
+    """An attack whose event was counted on fresh runs."""
+    low, high = bound.pair(bound.slack)
+    attack = _attack(trial.situation, trial.likelier, trial.other, kind, bound.beside(0.0))
+    return replace(
+        attack,
+        event=str(trial.choice.event),
+        shares=bound.shares,
+        low=low,
+        high=high,
+        runs=bound.runs,
+        lower=bound.lower,
+        delta=bound.slack,
+        bound=bound,
+    )
+
+
+def _computed_attack(finding: ComputedFinding, adversary: Adversary, hidden: bool) -> AuditAttack:
+    """An attack whose probabilities follow from the mechanism's own distribution."""
+    event, situation = finding.event, finding.situation
     # Rounded down and up by more than sums of logarithms err.
     low, high = event.chances[0] * (1 - _ROUNDING), event.chances[1] * (1 + _ROUNDING)
     lower = proved_leakage(low, high, 0.0)
-    hidden = isinstance(known, RedactedSeries)
+    attack = _attack(situation, finding.likelier, finding.other, adversary, lower)
+    words = _output_words(situation.belief, event, hidden)
+    return replace(attack, event=words, shares=event.chances, low=low, high=high, lower=lower, computed=True)
+
+
+def _attack(situation: Situation, likelier: float, other: float, kind: Adversary, proved: float) -> AuditAttack:
+    """The adversary, the target and the guess; what was seen is filled in by those who call this."""
+    belief, i = situation.belief, situation.target
+    odds = prior_odds(situation, likelier, other)
     return AuditAttack(
-        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else adversary,
+        # Whoever knows all other records tests the claim, in whatever search they were found.
+        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else kind,
         record=belief.name(i),
         knows=situation.knows(),
-        event=_output_words(belief, event, hidden),
-        concludes=belief.value(i, finding.likelier),
-        instead=belief.value(i, finding.other),
-        shares=event.chances,
-        low=low,
-        high=high,
+        event="",
+        concludes=belief.value(i, likelier),
+        instead=belief.value(i, other),
+        shares=(0.0, 0.0),
+        low=0.0,
+        high=1.0,
         runs=(0, 0),
-        lower=lower,
+        lower=0.0,
         delta=0.0,
         before=odds / (1 + odds),
-        right=odds / (odds + math.exp(-lower)),
-        computed=True,
+        right=odds / (odds + math.exp(-proved)),
     )
 
 
@@ -462,31 +490,3 @@ def _output_words(belief: Belief, event: ComputedEvent, hidden: bool) -> str:
 def _claim_only(attack: AuditAttack, adversary: Adversary) -> bool:
     """Whether it is about the claim alone, and not about the adversary that was played."""
     return adversary is Adversary.PUFFERFISH and attack.adversary is Adversary.DP
-
-
-def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
-    trial, bound = finding.trial, finding.bound
-    assert trial is not None
-    assert bound is not None
-    situation, odds = trial.situation, prior_odds(trial.situation, trial.likelier, trial.other)
-    belief, i = situation.belief, situation.target
-    # Whoever knows all other records tests the claim, in whatever search they were found.
-    everything = len(situation.known) == belief.records - 1
-    low, high = bound.pair(bound.slack)
-    return AuditAttack(
-        adversary=Adversary.DP if everything else kind,
-        record=belief.name(i),
-        knows=situation.knows(),
-        event=str(trial.choice.event),
-        concludes=belief.value(i, trial.likelier),
-        instead=belief.value(i, trial.other),
-        shares=bound.shares,
-        low=low,
-        high=high,
-        runs=bound.runs,
-        lower=bound.lower,
-        delta=bound.slack,
-        before=odds / (1 + odds),
-        right=odds / (odds + math.exp(-bound.beside(0.0))),
-        bound=bound,
-    )

@@ -84,7 +84,7 @@ class ComputedEvent:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordLaws:
+class RecordDistributions:
     """Each number of the output is drawn for its own record, independently given the records."""
 
     tables: Floats
@@ -297,12 +297,12 @@ def known_law(mechanism: AuditedMechanism, belief: Belief, generator: np.random.
     states = belief.chain.size
     if isinstance(mechanism, FlippedSeries):
         tables = np.tile(mechanism.channel, (belief.records, 1, 1))
-        return RecordLaws(tables, np.arange(1.0, states) - 0.5, exact=True)
+        return RecordDistributions(tables, np.arange(1.0, states) - 0.5, exact=True)
     if isinstance(mechanism, RedactedSeries):
         hidden = np.array(mechanism.design.probabilities())
         shown = (1 - hidden)[:, :, None] * np.eye(states)
         tables = np.concatenate([hidden[:, :, None], shown], axis=2)
-        return RecordLaws(tables, np.arange(0.0, states) - 0.5, exact=True)
+        return RecordDistributions(tables, np.arange(0.0, states) - 0.5, exact=True)
     if isinstance(mechanism, NoisyQuery) and mechanism.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
         return _known_sums(mechanism, generator)
     return None
@@ -357,7 +357,7 @@ def _learnt_sum(
     return _noisy_sums(added, outputs - counts @ added, generator)
 
 
-def _learnt_records(belief: ChainBelief, records: Records, outputs: Outputs) -> RecordLaws:
+def _learnt_records(belief: ChainBelief, records: Records, outputs: Outputs) -> RecordDistributions:
     """Shares of each code by record and state; half a run is added to each, so that none is 0."""
     values = np.unique(outputs)
     if len(values) > _BINS:
@@ -367,7 +367,7 @@ def _learnt_records(belief: ChainBelief, records: Records, outputs: Outputs) -> 
     kinds, states, n = len(cuts) + 1, belief.chain.size, belief.records
     cells = (np.arange(n) * states + records) * kinds + codes
     counts = np.bincount(cells.ravel(), minlength=n * states * kinds).reshape(n, states, kinds) + 0.5
-    return RecordLaws(counts / counts.sum(axis=2, keepdims=True), cuts, exact=False)
+    return RecordDistributions(counts / counts.sum(axis=2, keepdims=True), cuts, exact=False)
 
 
 def _learnt_counts(

@@ -3,6 +3,9 @@
 Windows are tried with few runs each, then other values of the known records and steps around the best with more. A few
 finalists are compared, the event of the best is chosen anew on a large sample, and fresh runs bound its probabilities.
 Only these last runs carry the proof, so what was tried before costs nothing: the correction is for the final tests.
+
+The clock, or a mechanism that refuses further runs, may end an audit at any point. A search that is cut short hands its
+best trial so far to the test, and a test that is cut short gives the bound of its last completed checkpoint.
 """
 
 from __future__ import annotations
@@ -32,13 +35,13 @@ from pufferdp.assess.audit.likelihood import (
     ComputedEvent,
     CountLaws,
     OutputLaw,
-    RecordLaws,
+    RecordDistributions,
     emulation,
     known_emulation,
     known_law,
     learnt_law,
 )
-from pufferdp.assess.audit.mechanisms.function import TWIN_RUNS, GuardedFunction
+from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
@@ -61,8 +64,8 @@ _PACE, _TIMED = 5_000, 0.01
 """Runs that are timed before a test, at most, and their share of all."""
 _SLOW: Final = 3e-5
 """Seconds: a mechanism that takes longer for a run is emulated while situations are compared, if it can be."""
-_RESTART: Final = 0.03
-"""Share of the seconds and runs that starting a slow mechanism again may take, in two processes."""
+_PILOTED: Final = 0.03
+"""Share of the seconds that a step of the pilot may take."""
 _EMULATED, _EMULATED_CALLS, _EMULATED_TIMES = 0.15, 4_000_000, 10
 """Budget of an emulation, of which the comparison takes a quarter: seconds, as a share of all, and runs, also as
 a multiple of those of the audit."""
@@ -75,7 +78,22 @@ _RATIOS: Final = 200_000
 _COMPARED: Final = 50_000
 """Runs in which other events are looked for where a ratio was estimated."""
 LEAST: Final = 100
-"""Fewer runs than this say nothing about an event."""
+"""Runs of one value of one situation at least,"""
+_FEWEST: Final = 10
+"""and where the whole audit has time for few runs."""
+_PILOTS: Final = (1, 5, 25, LEAST)
+"""Runs in each step of the pilot."""
+_LATE: Final = 0.08
+"""How much later than planned a mechanism is ended, as a share of the seconds of the audit: ending takes some too."""
+_SEARCHING: Final = 0.75
+"""Share of the time of a part of the audit after which its search is cut short, so that its best trial is tested."""
+CHECKPOINTS: Final = ((1 / 16, 0.02), (1 / 8, 0.02), (1 / 4, 0.02), (1 / 2, 0.02), (3 / 4, 0.02), (1.0, 0.9))
+"""Shares of the planned runs after which a test may end, and the share of the error that each of these bounds takes.
+
+The moment at which the clock stops a test may depend on its results, as a mechanism can be slow for some outputs. So
+these bounds are valid at any time: the sizes are fixed beforehand, the shares of the error add up to 1, and by a union
+bound all of them hold together with the stated confidence, whichever one is reported and for whatever reason.
+"""
 
 
 @dataclass
@@ -147,10 +165,10 @@ class Trial:
         pair = (self.other, self.likelier) if choice.swapped else (self.likelier, self.other)
         return Trial(situation=self.situation, likelier=pair[0], other=pair[1], choice=choice)
 
-    def split(self, runs: int, slack: float) -> tuple[int, int]:
+    def split(self, runs: int, slack: float, least: int) -> tuple[int, int]:
         """Runs for the value that the event speaks for, and for the other, where it is rarer and harder to bound."""
-        first = max(LEAST, int(runs * float(split_runs(self.choice.shares, slack))))
-        return first, max(LEAST, runs - first)
+        first = max(least, int(runs * float(split_runs(self.choice.shares, slack))))
+        return first, max(least, runs - first)
 
 
 @dataclass(eq=False)
@@ -174,6 +192,16 @@ class Experiment:
     """A law like the mechanism's, which is drawn from much faster."""
     emulating: bool = False
     """Whether that is what runs here."""
+    least: int = LEAST
+    """Runs of one value of one situation, at least."""
+    deadline: float = math.inf
+    """Seconds of the audit after which no run begins."""
+
+    def allow_until(self, elapsed: float) -> None:
+        """Raise RunsEndedError from runs that go on when so many seconds of the audit have passed."""
+        self.deadline = elapsed
+        if isinstance(self.mechanism, LimitedMechanism):
+            self.mechanism.end_by(time.monotonic() + elapsed - self.budget.elapsed)
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
         """Outputs on data drawn for this value of the target, in batches.
@@ -184,6 +212,8 @@ class Experiment:
         batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // cells))
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
+            if self.budget.spent and self.budget.elapsed > self.deadline:  # one run is always tried
+                raise RunsEndedError(f"the time limit of {self.budget.seconds:g} s ended the audit early")
             started = self.budget.clock()
             outputs = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
             self.budget.spent += rows
@@ -194,23 +224,17 @@ class Experiment:
             yield table
 
     def pilot(self, situation: Situation) -> None:
-        """A few runs, to see how long they take before any are planned: one, then more where that was quick enough.
-
-        A slow function goes on in two processes.
-        """
-        started = 0.0
-        for size in (1, LEAST):
-            if self.budget.inside < 0.1 * self.budget.seconds:
-                self.budget.timed, self.budget.inside = 0, 0.0  # the first may start something; it counts only alone
+        """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
+        budget = self.budget
+        # The last step is large enough that what a call costs once no longer makes a quick mechanism look slow.
+        largest = min(_SAMPLED, budget.calls // 100)
+        for size in (*_PILOTS, *([largest] if largest > LEAST else [])):
+            # The first run may also start a process, so its time says little about the next ones.
+            expected = budget.inside if budget.timed <= 1 else size * budget.pace
+            if expected < (0.1 if budget.timed <= 1 else _PILOTED) * budget.seconds:
+                budget.timed, budget.inside = 0, 0.0
                 list(self.outputs(situation, situation.values()[0], size))
-                started = started or self.budget.inside
-        pace, runs = self.budget.pace, 2 * TWIN_RUNS + LEAST
-        room = started + runs * pace < _RESTART * self.budget.seconds and runs < _RESTART * self.budget.calls
-        if isinstance(self.mechanism, GuardedFunction) and pace > _SLOW and room:
-            record = situation.belief.draw(situation.given(situation.values()[0]), 1, self.generator)
-            self.budget.spent += self.mechanism.divide(record)
-            self.budget.timed, self.budget.inside = 0, 0.0
-            list(self.outputs(situation, situation.values()[0], LEAST))
+        self.least = max(_FEWEST, min(LEAST, int(_TIMED * budget.seconds / max(1e-9, budget.pace))))
 
     def learn(self, belief: Belief) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
@@ -218,7 +242,7 @@ class Experiment:
         self.emulated = known_emulation(self.mechanism, belief, self.generator)
         slow = self.budget.pace > _SLOW
         if self.law is None and self.emulated is None and (self.width > 1 or slow):
-            runs = max(LEAST, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
+            runs = max(self.least, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
             records = belief.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
@@ -232,7 +256,9 @@ class Experiment:
             return self
         calls = min(_EMULATED_CALLS, _EMULATED_TIMES * self.budget.calls)
         budget = Budget(calls, _EMULATED * share * self.budget.seconds, clock=self.budget.clock)
-        return replace(self, mechanism=self.emulated, law=self.emulated, emulating=True, budget=budget)
+        return replace(
+            self, mechanism=self.emulated, law=self.emulated, emulating=True, budget=budget, deadline=math.inf
+        )
 
     def _choose(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
@@ -264,11 +290,11 @@ class Experiment:
         some, started = outputs[:_SAMPLED], self.budget.clock()
         ratio(some)
         pace = (0.0 if self.emulating else self.budget.pace) + (self.budget.clock() - started) / len(some)
-        return max(2 * LEAST, int(min(self.tested, self.test_seconds / max(1e-9, pace))))
+        return max(2 * self.least, int(min(self.tested, self.test_seconds / max(1e-9, pace))))
 
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
-        values, size = situation.values(), max(LEAST, min(size, _EXPLORED // self.width))
+        values, size = situation.values(), max(self.least, min(size, _EXPLORED // self.width))
         outputs = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
@@ -301,7 +327,7 @@ class Experiment:
     def _two_samples(self, trial: Trial, runs: int) -> tuple[Outputs, Outputs]:
         """Outputs for either value, as many as there is room for."""
         outputs = []
-        for value, size in zip((trial.likelier, trial.other), trial.split(runs, self.slack), strict=True):
+        for value, size in zip((trial.likelier, trial.other), trial.split(runs, self.slack, self.least), strict=True):
             parts, room = [], _KEPT_TRIALS
             for part in self.outputs(trial.situation, value, size):
                 parts.append(part[: max(0, room // part.shape[1])])
@@ -309,29 +335,39 @@ class Experiment:
             outputs.append(np.concatenate(parts))
         return outputs[0], outputs[1]
 
-    def test(self, trial: Trial, end: float, delta: float) -> Bound:
-        """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before.
+    def test(self, trial: Trial, end: float, delta: float) -> tuple[Bound | None, bool]:
+        """What fresh draws prove of the event, wrong with probability at most delta, and whether all runs were done.
 
-        All runs and seconds that are left until this part of the budget is spent go into it.
+        All runs and seconds that are left until this part of the budget is spent go into it. Where it is cut short, the
+        bound is that of the last completed checkpoint; None before the first.
         """
-        sizes = trial.split(self._affordable(trial, end), self.slack)
-        hits = [
-            sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
-            for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
-        ]
-        weights = weights_of(trial.choice.shares, sizes, self.slack)
-        return Bound(hits=(hits[0], hits[1]), runs=sizes, delta=delta, weights=weights, slack=self.slack)
+        pair = (trial.likelier, trial.other)
+        bound, hits, done = None, [0, 0], (0, 0)
+        try:
+            sizes = trial.split(self._affordable(trial, end), self.slack, self.least)
+            for share, error in CHECKPOINTS:
+                runs = math.ceil(share * sizes[0]), math.ceil(share * sizes[1])
+                for n, value in enumerate(pair):
+                    for part in self.outputs(trial.situation, value, runs[n] - done[n]):
+                        hits[n] += int(trial.choice.event(part).sum())
+                done, weights = runs, weights_of(trial.choice.shares, runs, self.slack)
+                bound = Bound(
+                    hits=(hits[0], hits[1]), runs=runs, delta=error * delta, weights=weights, slack=self.slack
+                )
+        except RunsEndedError:
+            return bound, False
+        return bound, True
 
     def _affordable(self, trial: Trial, end: float) -> int:
         """Runs that are left and have time; looking at outputs may take longer than making them."""
         budget = self.budget
         started = budget.clock()
-        size = max(LEAST, min(_PACE, budget.runs(_TIMED)))
+        size = max(self.least, min(_PACE, budget.runs(_TIMED)))
         for outputs in self.outputs(trial.situation, trial.other, size):
             trial.choice.event(outputs)
         pace = max(1e-9, budget.clock() - started) / size
         left = end * _IN_TIME * budget.seconds - budget.elapsed
-        return max(2 * LEAST, min(int(end * budget.calls) - budget.spent, int(left / pace)))
+        return max(2 * self.least, min(int(end * budget.calls) - budget.spent, int(left / pace)))
 
     def responds(self, records: Sequence[Records], delta: float) -> bool:
         """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
@@ -339,6 +375,8 @@ class Experiment:
         An event is chosen on half of the runs and tested on the other half, for each data set and the first.
         """
         runs = max(LEAST, min(1000, self.budget.runs(0.1) // (2 * len(records))))
+        if self.budget.elapsed + 2 * len(records) * runs * self.budget.pace > self.deadline:
+            raise RunsEndedError("there is no time left for it")
         halves = [[self._repeated(row, runs) for _ in range(2)] for row in records]
         for other in halves[1:]:
             choice = choose_event(halves[0][0], other[0], runs)
@@ -352,9 +390,10 @@ class Experiment:
         return False
 
     def _repeated(self, row: Records, runs: int) -> Outputs:
-        self.budget.spent += runs
         same: Records = row[np.zeros(runs, dtype=np.int64)]
-        return _checked(self.mechanism.run(same), runs)
+        outputs = _checked(self.mechanism.run(same), runs)
+        self.budget.spent += runs
+        return outputs
 
 
 def _checked(outputs: Outputs, rows: int) -> Outputs:
@@ -396,6 +435,8 @@ class AuditFinding:
     bound: Bound | None
     tried: int
     """Situations that were run."""
+    complete: bool = True
+    """Whether it ended as planned, and not by the time limit."""
 
     @property
     def lower(self) -> float:
@@ -431,7 +472,9 @@ def find(
     ``end`` is the part of the budget that is spent when it ends, ``likely`` are situations to begin with beside
     windows.
     """
+    budget = laboratory.budget
     laboratory.slack = slack
+    laboratory.allow_until(budget.elapsed + _SEARCHING * max(0.0, end * budget.seconds - budget.elapsed))
     progress("trying windows")
     wave = [
         situation
@@ -441,32 +484,25 @@ def find(
     ]
     if not wave:
         return AuditFinding(trial=None, bound=None, tried=0)
-    if not laboratory.budget.timed:
-        laboratory.pilot(wave[0])
-        laboratory.learn(beliefs[0])
     keys = {situation.key for situation in likely}
     wave = [*likely, *(situation for situation in wave if situation.key not in keys)]
-    laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
-    laboratory.test_seconds = _TEST * share * laboratory.budget.seconds
-    # Those who know all others test the claim: whatever is wrong with a mechanism must be seen, so it runs itself.
-    fast = laboratory if adversary is Adversary.DP else laboratory.emulation(share)
-    search = _Search(fast, adversary, targets is None, 1.0 if fast is not laboratory else share)
-    first = search.refine_best(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
-    if not first:
-        return AuditFinding(trial=None, bound=None, tried=len(search.seen))
-    path = search.steps(first[0], progress)
-    progress("choosing the event")
-    finalists = search.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)
-    best = fast.refine(finalists[0], fast.budget.runs(_CHOICE * search.share))
-    if fast is not laboratory:
-        best = laboratory.confirm(best, laboratory.budget.runs(_CONFIRM * share))
+    search = _Search(laboratory, adversary, targets is None, share)
+    complete = True
+    try:
+        search.find_best(wave, beliefs[0], progress)
+    except RunsEndedError:
+        complete = False
+    if search.best is None:
+        return AuditFinding(trial=None, bound=None, tried=len(search.seen), complete=complete)
     progress("testing the event on fresh runs")
-    tested = laboratory.test(best, end, delta)
-    return AuditFinding(trial=best, bound=tested, tried=len(search.seen))
+    laboratory.allow_until((end + _LATE) * budget.seconds)
+    bound, tested = laboratory.test(search.best, end, delta)
+    trial = None if bound is None else search.best
+    return AuditFinding(trial=trial, bound=bound, tried=len(search.seen), complete=complete and tested)
 
 
 def computed_worst(
-    law: RecordLaws,
+    law: RecordDistributions,
     beliefs: Sequence[Belief],
     adversary: Adversary,
     *,
@@ -510,18 +546,49 @@ class _Search:
     """Situations run so far. Scores of unlike numbers of runs are not compared: fewer runs score less."""
 
     def __init__(self, laboratory: Experiment, adversary: Adversary, movable: bool, share: float) -> None:
-        self.laboratory, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
+        self.itself, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
+        self.laboratory = laboratory
         self.seen: set[object] = set()
+        self.best: Trial | None = None
+        """The trial to test, also where the search is cut short."""
+
+    def find_best(self, wave: Sequence[Situation], belief: Belief, progress: Progress) -> None:
+        """From windows over steps around the best to the choice of the event."""
+        itself, share = self.itself, self.share
+        if not itself.budget.timed:
+            itself.pilot(wave[0])
+            itself.learn(belief)
+        itself.tested = max(2 * itself.least, itself.budget.runs(_TEST * share))
+        itself.test_seconds = _TEST * share * itself.budget.seconds
+        # Those who know all others test the claim: whatever is wrong with a mechanism must be seen, so it runs itself.
+        fast = itself if self.adversary is Adversary.DP else itself.emulation(share)
+        if fast is not itself:
+            self.laboratory, self.share = fast, 1.0
+        first = self.refine_best(self.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
+        least = fast.least
+        while not first and fast.least < LEAST:  # few runs show nothing: fewer situations with more runs each
+            fast.least = min(LEAST, 2 * fast.least)
+            first = self.run(wave, _FIRST, least=1)[:1]
+        fast.least = least
+        if not first:
+            return
+        self.best = first[0]
+        path = self.steps(first[0], progress)
+        progress("choosing the event")
+        self.best = self.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)[0]
+        self.best = fast.refine(self.best, fast.budget.runs(_CHOICE * self.share))
+        if fast is not itself:
+            self.best = itself.confirm(self.best, itself.budget.runs(_CONFIRM * share))
 
     def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> list[Trial]:
         """Each with an equal number of runs from this part of the budget, as many as it has runs for; best first."""
         budget, out = self.laboratory.budget, list[Trial]()
         until = budget.elapsed + 2 * part * self.share * budget.seconds
         runs = budget.runs(part * self.share)
-        situations = _spread(situations, max(least, runs // (2 * LEAST)))
+        situations = _spread(situations, max(least, runs // (2 * self.laboratory.least)))
         values = sum(len(s.values()) for s in situations)
         most = _MOST_RUNS if self.laboratory.law is None else _MOST_BY_RATIO
-        size = min(most, max(LEAST, runs // max(1, values)))
+        size = min(most, max(self.laboratory.least, runs // max(1, values)))
         for situation in situations:
             if out and budget.elapsed > until:
                 break
@@ -529,12 +596,13 @@ class _Search:
             trial = self.laboratory.explore(situation, size)
             if trial is not None:
                 out.append(trial)
+                self.best = self.best or trial
         return sorted(out, key=_score, reverse=True)
 
     def refine_best(self, trials: Sequence[Trial], part: float) -> list[Trial]:
         """With more runs each, as far as there are: what looked good by chance falls back."""
         runs = self.laboratory.budget.runs(part * self.share)
-        top = trials[: runs // (2 * LEAST)]
+        top = trials[: runs // (2 * self.laboratory.least)]
         if len(top) < 2:
             return list(trials[:1])
         return sorted((self.laboratory.refine(trial, runs // len(top)) for trial in top), key=_score, reverse=True)
@@ -553,6 +621,7 @@ class _Search:
             if winner.situation is path[0].situation:
                 break
             path.insert(0, winner)
+            self.best = winner
         return path
 
 

@@ -60,7 +60,7 @@ class Situation:
         held = dict(self.known)
         if isinstance(self.belief, SeriesBelief):
             left, right = unknown_stretch(self)
-            window = f"all but {left} records before it and {right} after it"
+            window = f"every record except the {left} before it and the {right} after it"
             ends = [
                 f"the record {side} these is {self.belief.value(at, held[at])}"
                 for side, at in (("before", self.target - left - 1), ("after", self.target + right + 1))

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from pufferdp.data.expressions import STEPS, unscaled
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Counts, Layout, column_pair, read_distance
+from pufferdp.data.frames.times import frame_times
+from pufferdp.data.layout import ROWS, Coding, Counts, Layout, column_pair, read_distance
 from pufferdp.data.matching import keys_of
 from pufferdp.data.ranges import EVERYTHING, Range, Ranges
 from pufferdp.data.sources import Source, with_ticks
@@ -129,6 +130,8 @@ def clean_frame(source: Source, layout: Layout) -> CleanFrame | None:
     names = [name for name in (layout.column, layout.order) if name is not None]
     columns = frame.columns
     if not 0 < len(frame) <= MOST_ROWS or len(set(names)) != len(names) or any(columns.count(n) != 1 for n in names):
+        return None
+    if layout.order is None and (ROWS in columns if layout.rows_in_order else frame_times(frame)):
         return None
     value = frame.get_column(layout.column)
     texts, numbers = _texts(value), _numbers(value)

@@ -1,7 +1,7 @@
 """Where a ledger is kept: one schema in a SQLite file, or in a PostgreSQL database for a team.
 
-SQL is written once, with ``?`` for values. Both keep a commit once it was acknowledged: the write-ahead log is on disk
-by then. Whoever is not told whether a commit was made gets ``UnknownChargeError``, and can ask by its identity.
+SQL is written once, with ``?`` for values. Both keep a commit once it was acknowledged: it is on disk by then. A
+caller who is not told whether a commit was made gets ``UnknownChargeError``, and can ask by its identity.
 """
 
 from __future__ import annotations
@@ -71,12 +71,20 @@ class Store(ABC):
         """Keep others from making the same tables."""
 
     @abstractmethod
+    def _check_tables(self, session: Session) -> None:
+        """Reject what is not the tables of a ledger, such as a view, before a row of it is read."""
+
+    @abstractmethod
     def settled(self, identity: str) -> AbstractContextManager[Session]:
         """A view in which a charge of this identity is either there or will not come: nobody is at it any more."""
 
     @abstractmethod
-    def problems(self) -> list[str]:
-        """What is wrong below the rows: pages, tables, and whatever does not belong there."""
+    def snapshot(self) -> AbstractContextManager[Session]:
+        """A view of one moment for a long computation; charges do not wait for it."""
+
+    @abstractmethod
+    def problems(self, session: Session) -> list[str]:
+        """What is wrong with a snapshot below the rows: pages, tables, and whatever does not belong there."""
 
     @property
     def connection(self) -> Any:
@@ -108,38 +116,32 @@ class Store(ABC):
             return work(session, False)
 
     def open(self, create: bool) -> None:
-        """Make the tables where asked to, and bring old ones up to date."""
+        """Make the tables where asked to; reject a place that holds anything but a ledger of this version."""
         with self._turn:
-            connection = self.connection
-            if not self._ready(connection) and not create:
+            if not self._ready(self.connection):
+                if not create:
+                    raise LedgerError(
+                        f"{self.place!r} holds no ledger; make one with Ledger(place, create=True)", value=self.place
+                    )
+                self._make_tables()
+            with self._reading() as session:
+                self._check_tables(session)
+                versions = [row[0] for row in session.rows("SELECT version FROM ledger_version LIMIT 2")]
+            if versions != [schema.VERSION]:
+                stated = ", ".join(map(str, versions)) or "missing"
                 raise LedgerError(
-                    f"{self.place!r} holds no ledger; make one with Ledger(place, create=True)", value=self.place
+                    f"{self.place!r}: the ledger's version is {stated}; this pufferdp reads version {schema.VERSION}: "
+                    "use the pufferdp that made it, or restore a backup",
+                    value=stated,
                 )
-            version = self._version() if self._ready(connection) else -1
-            if version != len(schema.MIGRATIONS):
-                self._migrate()
 
-    def _migrate(self) -> None:
-        """Bring the tables up to date, where nobody else has done so by now."""
+    def _make_tables(self) -> None:
         with self._writing(None) as session:
             self._begin_schema(session)
-            migrate(session, self._version_in(session) if self._ready(self.connection) else 0)
-
-    def _version(self) -> int:
-        with self._reading() as session:
-            return self._version_in(session)
-
-    def _version_in(self, session: Session) -> int:
-        rows = list(session.rows("SELECT version FROM ledger_version"))
-        newest = len(schema.MIGRATIONS)
-        if len(rows) != 1 or not isinstance(rows[0][0], int) or not 1 <= rows[0][0] <= newest:
-            versions = ", ".join(str(row[0]) for row in rows) or "missing"
-            raise LedgerError(
-                f"{self.place!r}: the ledger's version is {versions}; this pufferdp knows up to {newest}: "
-                "use a newer one, or restore a backup",
-                value=versions,
-            )
-        return int(rows[0][0])
+            if not self._ready(self.connection):  # nobody else has made them by now
+                for statement in schema.STATEMENTS:
+                    session.run(statement)
+                self._check_tables(session)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -160,14 +162,6 @@ class Store(ABC):
     def after_fork_in_child(self) -> None:
         """A lock of one's own: the thread that held the parent's is not here."""
         self._turn = threading.RLock()
-
-
-def migrate(session: Session, version: int) -> None:
-    """From one version of the tables to the newest."""
-    for statements in schema.MIGRATIONS[version:]:
-        for statement in statements:
-            session.run(statement)
-    session.run("UPDATE ledger_version SET version = ?", len(schema.MIGRATIONS))
 
 
 def unknown_charge(place: str, reason: str, identity: str | None) -> UnknownChargeError:

@@ -16,13 +16,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from pufferdp.basics.errors import LedgerError, UnknownChargeError
 from pufferdp.basics.extras import install_advice
+from pufferdp.basics.words import redacted_message, redacted_url
 from pufferdp.ledger.store.base import Row, Session, Store, unknown_charge
 from pufferdp.ledger.store.schema import TABLES
 
@@ -56,8 +57,7 @@ class PostgresStore(Store):
     locked = " FOR UPDATE"
 
     def __init__(self, url: str, wait: float) -> None:
-        # A password must not get into messages, certificates or logs.
-        super().__init__(re.sub(r"(password=)[^&]*", r"\1…", re.sub(r"://([^:/@]*):[^@]*@", r"://\1:…@", url)), wait)
+        super().__init__(redacted_url(url), wait)
         self._url = url
         self._synchronous = "on"
         self._error: type[Exception] = _ConnectionError
@@ -89,6 +89,7 @@ class PostgresStore(Store):
 
     def _connection_settings(self) -> dict[str, int]:
         """A dead network is noticed within the time to wait; what the URL says itself comes first."""
+        from psycopg import Error
         from psycopg.conninfo import conninfo_to_dict
 
         seconds = max(1, round(self.wait / 4))
@@ -102,7 +103,7 @@ class PostgresStore(Store):
         }
         try:
             stated = conninfo_to_dict(self._url)
-        except UnicodeError:
+        except (UnicodeError, Error):  # the driver's words may repeat a password
             raise LedgerError(
                 f"ledger {self.place!r} cannot be read as a URL; write odd characters in it as %40", value=self.place
             ) from None
@@ -133,11 +134,25 @@ class PostgresStore(Store):
     def _begin_schema(self, session: Session) -> None:
         list(session.rows("SELECT pg_advisory_xact_lock(?)", _MAKING))
 
-    def problems(self) -> list[str]:
+    def _check_tables(self, session: Session) -> None:
+        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
+        tables = {row[0] for row in session.rows(sql)}
+        for name in TABLES:
+            if name not in tables:
+                raise LedgerError(
+                    f"{self.place!r} is not as a ledger is made: there is no table {name!r}; restore a backup, or name "
+                    "another database",
+                    value=self.place,
+                )
+
+    def snapshot(self) -> AbstractContextManager[Session]:
+        """A transaction that reads: nobody waits for one on a server."""
+        return self.reading()
+
+    def problems(self, session: Session) -> list[str]:
         """Tables that are not as a ledger makes them, and what a database does by itself when rows are written."""
-        with self.reading() as session:
-            tables = {name: _table(session, name) for name in TABLES}
-            hooks = [row for sql in _HOOKS for row in session.rows(sql, list(TABLES))]
+        tables = {name: _table(session, name) for name in TABLES}
+        hooks = [row for sql in _HOOKS for row in session.rows(sql, list(TABLES))]
         found = [
             f"the table {name!r} is not as a ledger makes it" for name in TABLES if tables[name] != _expected(name)
         ]
@@ -226,7 +241,9 @@ class PostgresStore(Store):
         except self._error as error:
             if getattr(error, "sqlstate", None) in _ROLLED_BACK:
                 raise
-            raise unknown_charge(self.place, f"the commit was not answered: {_words(error)}", identity) from error
+            raise unknown_charge(
+                self.place, f"the commit was not answered: {redacted_message(error, self._url)}", identity
+            ) from None
         if outcome != "COMMIT":
             raise LedgerError(f"ledger {self.place!r}: the server answered {outcome}; nothing was charged")
 
@@ -257,7 +274,7 @@ class PostgresStore(Store):
             time.sleep(_PAUSE)
         if doubt is not None:
             raise doubt
-        raise self._not_made(problem) from problem
+        raise self._not_made(problem) from None
 
     def _can_be_retried(self, error: Exception) -> bool:
         state = getattr(error, "sqlstate", None)
@@ -272,7 +289,7 @@ class PostgresStore(Store):
             )
         message = str(error)
         if not isinstance(error, LedgerError):
-            message = f"ledger {self.place!r} cannot be used: {_words(error)}"
+            message = f"ledger {self.place!r} cannot be used: {redacted_message(error, self._url)}"
         return LedgerError(f"{message}; nothing was charged", value=self.place)
 
     @contextmanager
@@ -282,12 +299,8 @@ class PostgresStore(Store):
         except self._error as error:
             if isinstance(error, LedgerError):
                 raise
-            message = f"ledger {self.place!r} cannot be used: {_words(error)}{outcome}"
-            raise kind(message, value=self.place) from error
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())
+            message = f"ledger {self.place!r} cannot be used: {redacted_message(error, self._url)}{outcome}"
+            raise kind(message, value=self.place) from None
 
 
 def _key(identity: str) -> int:

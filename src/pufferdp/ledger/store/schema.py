@@ -5,36 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MIGRATIONS: Final = (
-    (
-        "CREATE TABLE ledger_version (version BIGINT NOT NULL)",
-        "INSERT INTO ledger_version (version) VALUES (0)",
-        "CREATE TABLE ledger_models (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
-        "CREATE TABLE ledger_problems (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
-        "CREATE TABLE ledger_datasets (name TEXT PRIMARY KEY, definition TEXT NOT NULL, state TEXT NOT NULL)",
-        "CREATE TABLE ledger_entries (dataset TEXT NOT NULL, position BIGINT NOT NULL, created TEXT NOT NULL, "
-        "problem TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (dataset, position))",
-    ),
-    (
-        # A table of its own: rows of the first version have no identity, and stay as they are.
-        "CREATE TABLE ledger_identities (dataset TEXT NOT NULL, position BIGINT NOT NULL, "
-        "identity TEXT NOT NULL UNIQUE, PRIMARY KEY (dataset, position))",
-    ),
-    (
-        # Lists of people by their digest; and what single records were charged, which follows from the rows.
-        "CREATE TABLE ledger_people (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
-        "CREATE TABLE ledger_members (dataset TEXT NOT NULL, person TEXT NOT NULL, crowd BIGINT NOT NULL, "
-        "PRIMARY KEY (dataset, person))",
-        "CREATE INDEX ledger_crowds ON ledger_members (dataset, crowd)",
-        "CREATE TABLE ledger_sums (dataset TEXT NOT NULL, quantity TEXT NOT NULL, crowd BIGINT NOT NULL, "
-        "cut BYTEA NOT NULL, value DOUBLE PRECISION NOT NULL, PRIMARY KEY (dataset, quantity, crowd, cut))",
-    ),
+VERSION: Final = 2
+"""The version of the tables; a ledger of any other is rejected."""
+STATEMENTS: Final = (
+    "CREATE TABLE ledger_version (version BIGINT NOT NULL)",
+    f"INSERT INTO ledger_version (version) VALUES ({VERSION})",
+    "CREATE TABLE ledger_models (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    "CREATE TABLE ledger_problems (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    # Lists of people by their digest.
+    "CREATE TABLE ledger_people (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    # The normalised name is unique, so that no other spelling of a name gets a budget of its own.
+    "CREATE TABLE ledger_datasets (name TEXT PRIMARY KEY, normalised TEXT NOT NULL UNIQUE, "
+    "definition TEXT NOT NULL, state TEXT NOT NULL)",
+    "CREATE TABLE ledger_entries (dataset TEXT NOT NULL, position BIGINT NOT NULL, created TEXT NOT NULL, "
+    "problem TEXT NOT NULL, identity TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, PRIMARY KEY (dataset, position))",
+    # What single records were charged, which follows from the rows.
+    "CREATE TABLE ledger_members (dataset TEXT NOT NULL, person TEXT NOT NULL, crowd BIGINT NOT NULL, "
+    "PRIMARY KEY (dataset, person))",
+    "CREATE INDEX ledger_crowds ON ledger_members (dataset, crowd)",
+    "CREATE TABLE ledger_sums (dataset TEXT NOT NULL, quantity TEXT NOT NULL, crowd BIGINT NOT NULL, "
+    "cut BYTEA NOT NULL, value DOUBLE PRECISION NOT NULL, PRIMARY KEY (dataset, quantity, crowd, cut))",
 )
-"""What turns version n into version n+1. Never edited once released: a change is a new entry.
-
-Whole statements: SQLite keeps their text, and ``ledger verify`` compares it. So no ALTER TABLE, whose result is worded
-by the database.
-"""
+"""How the tables are made. SQLite keeps this text, and whoever opens a ledger compares it."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +36,6 @@ class Table:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     """Its primary key; by these columns its rows are ordered in an export."""
-    since: int = 1
-    """The version that it came with; an export without rows of a later one does not name it."""
     integers: tuple[str, ...] = ()
     """Columns that are whole numbers; those that are nothing else are text."""
     reals: tuple[str, ...] = ()
@@ -67,25 +57,18 @@ TABLES: Final = {
     "ledger_version": Table(("version",), (), integers=("version",)),
     "ledger_models": Table(("sha256", "content"), ("sha256",)),
     "ledger_problems": Table(("sha256", "content"), ("sha256",)),
-    "ledger_datasets": Table(("name", "definition", "state"), ("name",)),
+    "ledger_people": Table(("sha256", "content"), ("sha256",)),
+    "ledger_datasets": Table(("name", "normalised", "definition", "state"), ("name",), unique=("normalised",)),
     "ledger_entries": Table(
-        ("dataset", "position", "created", "problem", "hash"), ("dataset", "position"), integers=("position",)
-    ),
-    "ledger_identities": Table(
-        ("dataset", "position", "identity"),
+        ("dataset", "position", "created", "problem", "identity", "hash"),
         ("dataset", "position"),
-        since=2,
         integers=("position",),
         unique=("identity",),
     ),
-    "ledger_people": Table(("sha256", "content"), ("sha256",), since=3),
-    "ledger_members": Table(
-        ("dataset", "person", "crowd"), ("dataset", "person"), since=3, integers=("crowd",), derived=True
-    ),
+    "ledger_members": Table(("dataset", "person", "crowd"), ("dataset", "person"), integers=("crowd",), derived=True),
     "ledger_sums": Table(
         ("dataset", "quantity", "crowd", "cut", "value"),
         ("dataset", "quantity", "crowd", "cut"),
-        since=3,
         integers=("crowd",),
         reals=("value",),
         blobs=("cut",),

@@ -1,26 +1,23 @@
-"""A ledger in one file: SQLite with a write-ahead log and full synchronous, on disk before a commit is acknowledged.
+"""A ledger in one file: SQLite with a rollback journal, on disk before a commit is acknowledged.
 
-A charge is BEGIN IMMEDIATE, a few rows, COMMIT: SQLite lets one process write at a time and makes the others wait, up
-to the busy timeout. COMMIT returns once the log is on disk. Afterwards the log is taken into the file itself, as far
-as nobody is reading: charges that were acknowledged do not live in the log alone, which somebody may delete. Where
-little is going on the log is emptied, too.
+A charge is BEGIN IMMEDIATE, a few rows, COMMIT: SQLite lets one process write at a time and makes the others wait. The
+journal holds the old content of the pages that a charge changes. COMMIT writes the journal to disk, then the pages into
+the file, and then makes the journal empty: when it returns, the charge is in the file itself, and no file beside the
+ledger holds any of it. So whoever deletes files beside a ledger in use deletes no charge. The journal is emptied
+(TRUNCATE) and not deleted by COMMIT, because a journal that somebody else has deleted would make COMMIT fail.
 
 A file can be moved, replaced or deleted under an open connection, which would go on writing to what nobody opens any
-more. So the path is resolved once, and before and after each charge it must still lead to the file that was opened,
-and beside it to the log that was.
+more. So the path is resolved once, and before and after each charge it must still lead to the file that was opened.
 
 A connection does not survive a fork, not even unused. SQLite counts the locks of a process in memory and the system
-drops them in the child, which would go on without: another process could then take itself for the last one and delete
-the log under the child's hands. So connections are closed before a fork, and opened again by whoever needs them.
-
-For the same reason nothing here opens the file but SQLite: to close it once more would drop this process's locks.
+drops them in the child, which would go on without. So connections are closed before a fork, and opened again by whoever
+needs them. For the same reason nothing here opens the file but SQLite: to close it once more would drop this process's
+locks.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -30,23 +27,21 @@ from typing import Final
 from urllib.parse import quote
 
 from pufferdp.basics.errors import LedgerError
-from pufferdp.basics.scratch import scratch
-from pufferdp.ledger.store import schema, sqlite_check
-from pufferdp.ledger.store.base import Row, Session, Store, migrate, unknown_charge
+from pufferdp.ledger.store import sqlite_check
+from pufferdp.ledger.store.base import Row, Session, Store, unknown_charge
 
 _ERRORS: Final = (sqlite3.Error, OSError, MemoryError, UnicodeDecodeError)
 _PAUSE: Final = 0.04
 """Seconds between two attempts to write, at most."""
 _PATIENCE: Final = 0.1
 """Seconds of waiting after which one looks twice as often, three times after twice as many."""
-_BUSY: Final = 1.0
-"""Seconds between two charges below which more are taken to follow."""
-_SETTLED: Final = 0.05
-"""Seconds after which the time of a file's last change tells it from the next one: the grain of its clock, and more."""
-_NOT_MADE: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
-"""Errors of a COMMIT whose last frame was not written, so that nobody will ever read it as made."""
-
-_FileState = tuple[int, int, int, int]
+_WATCHED: Final = 100_000
+"""Steps of SQLite's virtual machine between two looks for Ctrl-C: a few milliseconds."""
+_STEPS_PER_BYTE: Final = 50
+"""Steps that a statement may take for each byte of the file. A row has at least ten bytes and takes less than a hundred
+steps; a file whose pages point to each other in a circle takes steps without end."""
+_NOT_MADE: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY)
+"""Errors of a COMMIT before the journal is emptied, so that the charge is rolled back now or by whoever comes next."""
 
 
 class SqliteStore(Store):
@@ -64,23 +59,20 @@ class SqliteStore(Store):
             raise LedgerError(f"ledger {place!r} does not exist; make it with Ledger(place, create=True)", value=place)
         if not path.parent.is_dir():
             raise LedgerError(f"ledger is {place!r}, but there is no folder {str(path.parent)!r}", value=place)
-        if create and not path.exists() and _size(self._path + "-wal"):
+        journal = Path(f"{self._path}-journal")
+        if create and not path.exists() and journal.exists() and journal.stat().st_size:
             raise LedgerError(
-                f"ledger {place!r} does not exist, but its log {self._path + '-wal'!r} does: the ledger was moved or "
-                "deleted without it. Put it back, or take the log away, before another is made",
+                f"ledger {place!r} does not exist, but its journal {str(journal)!r} does: the ledger was moved or "
+                "deleted without it. Put it back, or take the journal away, before another is made",
                 value=place,
             )
         self._file: tuple[int, int] | None = None
         """Device and number of the file that was opened first; of no other is anything read or written."""
-        self._log: tuple[int, int] | None = None
-        """The same of the log that the connection has open."""
         self._crowded = False
         """Whether the last turn had to be waited for."""
-        self._last = -math.inf
-        """When something was written last."""
         self._read_only = False
-        self._unlocked: _FileState | None = None
-        """Of a connection without locks: the file as it was when it was opened."""
+        self._steps_left = 0
+        """Steps that the statement under way may still take."""
 
     def open(self, create: bool) -> None:
         """Make the tables where asked to; from then on a file that is gone is missed and not made anew."""
@@ -100,105 +92,47 @@ class SqliteStore(Store):
             before = _number(self._path)
             if self._file not in (None, before):
                 raise self._moved("nothing was read or charged")
-            connection = self._connect_to_read() if self._read_only else self._connect_to_write()
-            after = _number(self._path)
-            if before not in (None, after):
+            connection = self._connect_with("ro" if self._read_only else "rwc" if self._create else "rw")
+            try:
+                if not self._read_only and (self._create or self._ready(connection)):
+                    self._prepare(connection)  # a file that is no ledger stays as it is
+                after = _number(self._path)
+                if before not in (None, after):
+                    raise self._moved("nothing was read or charged")
+            except BaseException:
                 connection.close()
-                raise self._moved("nothing was read or charged")
-            self._file, self._log = after, None if self._read_only else _number(self._path + "-wal")
+                raise
+            self._file = after
         return connection
 
-    def _connect_to_write(self) -> sqlite3.Connection:
-        connection = self._connect_with(f"mode={'rwc' if self._create else 'rw'}")
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA cache_size = -65536")
-            connection.execute("PRAGMA secure_delete = ON")
-            if self._create or self._ready(connection):  # a file that is no ledger stays as it is
-                self._refuse_second_name()
-                self._start_log(connection)
-                self._ready(connection)  # opens the log
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _refuse_second_name(self) -> None:
-        """Each name of a file has a log of its own, and a charge under one is not seen under the other."""
-        names = os.stat(self._path).st_nlink
-        if names > 1:
-            raise LedgerError(
-                f"ledger {self.place!r} is one of {names} hard links to a file, and each would have a log of its own: "
-                "copy it to a file with one name, or use a symbolic link",
-                value=self.place,
-            )
-
-    def _connect_with(self, options: str) -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"file:{quote(self._path)}?{options}",
+    def _connect_with(self, mode: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(self._path)}?mode={mode}",
             uri=True,
             isolation_level=None,
             check_same_thread=False,
             timeout=self.wait,
         )
+        connection.set_progress_handler(self._watch, _WATCHED)
+        self._begin_statement()
+        return connection
 
-    def _connect_to_read(self) -> sqlite3.Connection:
-        """For who may not write: without making a -wal or -shm, which would then be theirs and lock the owner out."""
-        log, shared = Path(self._path + "-wal"), Path(self._path + "-shm")
-        if log.exists() and shared.exists():
-            connection = self._connect_with("mode=ro&readonly_shm=1")
-        elif _size(self._path + "-wal"):
-            connection = self._copied_with_log()
-        else:
-            # No log: nobody is at work, and the file is all there is. Reading checks that it stays so.
-            self._unlocked = self._settled_state(self._path)
-            connection = self._connect_with("mode=ro&immutable=1")
-        if not self._ready(connection):
-            return connection
-        version = self._version_in(_SqliteSession(connection))
-        return connection if version == len(schema.MIGRATIONS) else self._up_to_date(connection, version)
-
-    def _copied_with_log(self) -> sqlite3.Connection:
-        """A copy in memory of a ledger with a log that a crash left, and that only its owner can take in."""
-        paths = [self._path, self._path + "-wal"]
-        with scratch() as folder:
-            copy = os.path.join(folder, "books.db")
-            before = [self._settled_state(path) for path in paths]
-            for path in paths:
-                shutil.copyfile(path, copy + path.removeprefix(self._path))
-            if [_state(path) for path in paths] != before or os.path.exists(self._path + "-shm"):
-                raise LedgerError(f"ledger {self.place!r} was written to while it was read; try again")
-            with closing(sqlite3.connect(copy)) as connection:
-                return _in_memory(connection)
-
-    def _up_to_date(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
-        """A copy in memory with the newest tables, of an old ledger that cannot be brought up to date itself."""
-        with closing(connection):
-            copy = _in_memory(connection)
-        migrate(_SqliteSession(copy), version)
-        return copy
-
-    def _settled_state(self, path: str) -> _FileState:
-        """A file as it is, once a change from now on would show."""
-        while time.time_ns() - os.stat(path).st_mtime_ns < 1e9 * _SETTLED:
-            time.sleep(_SETTLED)
-        return _state(path)
-
-    def _start_log(self, connection: sqlite3.Connection) -> None:
-        """Make sure of the write-ahead log, which the file remembers. Others may be doing so at the same moment."""
-        deadline = time.monotonic() + self.wait
-        while True:
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                break
-            except sqlite3.OperationalError as error:
-                if not _busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(_pause())
-        if mode != "wal":
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        names = os.stat(self._path).st_nlink
+        if names > 1:
             raise LedgerError(
-                f"ledger {self.place!r} lies on a file system without shared memory, so that processes cannot share "
-                "it safely; keep it on a local disk, or in PostgreSQL",
+                f"ledger {self.place!r} is one of {names} hard links to a file, and each would have a journal of its "
+                "own: copy it to a file with one name, or use a symbolic link",
+                value=self.place,
+            )
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA secure_delete = ON")
+        (mode,) = connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
+        if mode != "truncate":
+            raise LedgerError(
+                f"ledger {self.place!r} is kept in journal mode {mode} by another program; end that program, and "
+                "nothing else may set the mode",
                 value=self.place,
             )
 
@@ -210,13 +144,39 @@ class SqliteStore(Store):
     def _begin_schema(self, session: Session) -> None:
         """BEGIN IMMEDIATE has done it."""
 
-    def problems(self) -> list[str]:
-        """Everything that SQLite itself can tell, and everything about the file that rows do not."""
+    def _check_tables(self, session: Session) -> None:
+        """Reject views, triggers and other tables: a view may read without end, and a trigger may write."""
+        for problem in sqlite_check.foreign_objects(self.connection):
+            raise LedgerError(
+                f"{self.place!r} is not as a ledger is made: {problem}; restore a backup, or name another file",
+                value=self.place,
+            )
+
+    def _begin_statement(self) -> None:
+        """Give the next statement its steps."""
+        size = os.stat(self._path).st_size if os.path.exists(self._path) else 0
+        self._steps_left = _STEPS_PER_BYTE * size + 1000 * _WATCHED
+
+    def _watch(self) -> bool:
+        """Called by SQLite during a long statement, which ends where this is true or raises: Ctrl-C is raised here."""
+        self._steps_left -= _WATCHED
+        return self._steps_left < 0
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """A copy in memory, so that charges wait only while the copy is made."""
         with self.reading(), self._errors():
-            (_, _, file) = self.connection.execute("PRAGMA database_list").fetchone()  # the main one comes first
-            # Before the first page is read: the file may grow from here on, and is then longer than this says.
-            size = os.stat(self._path).st_size if file else None
-            return sqlite_check.problems(self.connection, size)
+            size, image = os.stat(self._path).st_size, self.connection.serialize()
+        with self._errors(), closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+            copy.deserialize(image)
+            copy.set_progress_handler(self._watch, _WATCHED)
+            yield _Snapshot(copy, self, size)
+
+    def problems(self, session: Session) -> list[str]:
+        """Everything that SQLite itself can tell, and everything about the file that rows do not."""
+        assert isinstance(session, _Snapshot)
+        with self._errors():
+            return sqlite_check.problems(session.connection, session.size)
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
@@ -226,13 +186,10 @@ class SqliteStore(Store):
                 raise self._moved("nothing was read")
             connection.execute("BEGIN")
             try:
-                yield _SqliteSession(connection)
+                yield _SqliteSession(connection, self)
             finally:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            if self._unlocked is not None and _state(self._path) != self._unlocked:
-                self.close()
-                raise LedgerError(f"ledger {self.place!r} was written to while it was read; try again")
 
     @contextmanager
     def settled(self, identity: str) -> Iterator[Session]:
@@ -248,15 +205,19 @@ class SqliteStore(Store):
                 try:
                     if self._moved_reason():
                         raise self._moved("nothing was read")
-                    yield _SqliteSession(connection)
+                    yield _SqliteSession(connection, self)
                 finally:
                     with suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Let go of the file. The last one to do so takes the log in and removes it."""
-        super().close()
-        self._unlocked = None
+        """Let go of the file, and of the empty journal beside it."""
+        with self._turn:
+            if self._connection is not None and self._owner == os.getpid() and not self._read_only:
+                with suppress(sqlite3.Error):  # SQLite deletes the journal where nobody else is writing
+                    self._connection.execute("PRAGMA busy_timeout = 0")
+                    self._connection.execute("PRAGMA journal_mode = DELETE")
+            super().close()
 
     @contextmanager
     def _writing(self, identity: str | None) -> Iterator[Session]:
@@ -264,7 +225,7 @@ class SqliteStore(Store):
         if self._read_only:
             raise LedgerError(
                 f"ledger {self.place!r} cannot be written to by this user; a charge writes the file and, in its "
-                "folder, a log",
+                "folder, a journal",
                 value=self.place,
             )
         with self._errors("; nothing was charged"):
@@ -272,47 +233,27 @@ class SqliteStore(Store):
             try:
                 if self._moved_reason():
                     raise self._moved("nothing was charged")
-                yield _SqliteSession(connection)
+                yield _SqliteSession(connection, self)
                 self._commit(connection, identity)
             except BaseException:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-        self._take_log_in(connection)
         reason = self._moved_reason()
         if reason:
             raise unknown_charge(self.place, f"{reason} during a charge", identity)
 
     def _commit(self, connection: sqlite3.Connection, identity: str | None) -> None:
         try:
-            connection.execute("COMMIT")
+            self._execute_when_free(connection, "COMMIT", "nothing was charged")  # those who read now come first
         except sqlite3.Error as error:
             if error.sqlite_errorcode in _NOT_MADE or error.sqlite_errorcode & 0xFF in _NOT_MADE:
                 raise
             raise unknown_charge(self.place, f"the commit failed: {error}", identity) from error
 
-    def _take_log_in(self, connection: sqlite3.Connection) -> None:
-        """What was charged goes from the log into the file; where little is going on the log is emptied, too.
-
-        An empty log can be lost, or meet a file that was put in the place of the old one, and does no harm. To grow it
-        again takes the disk twice as long, so among many charges it is kept. While others read SQLite does as much as
-        it can, and the next charge does the rest. The charge is on disk already: whatever fails here is no harm.
-        """
-        before, self._last = self._last, time.monotonic()
-        busy = self._crowded or self._last - before < _BUSY
-        with suppress(sqlite3.Error, MemoryError):
-            connection.execute("PRAGMA busy_timeout = 0")
-            connection.execute(f"PRAGMA wal_checkpoint({'PASSIVE' if busy else 'TRUNCATE'})").fetchall()
-        with suppress(sqlite3.Error, MemoryError):
-            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
-
     def _moved_reason(self) -> str | None:
         """Why the path no longer leads to what is open; None where it does."""
-        if _number(self._path) != self._file:
-            return "the file was moved, replaced or deleted"
-        if self._log is not None and _number(self._path + "-wal") != self._log:
-            return "its log (-wal) was moved, replaced or deleted"
-        return None
+        return None if _number(self._path) == self._file else "the file was moved, replaced or deleted"
 
     def _moved(self, outcome: str) -> LedgerError:
         reason = self._moved_reason() or "the file was replaced"
@@ -323,26 +264,28 @@ class SqliteStore(Store):
         )
 
     def _begin(self, connection: sqlite3.Connection, outcome: str) -> None:
-        """BEGIN IMMEDIATE, waited for in a way that is fair.
+        """BEGIN IMMEDIATE. A process that had to wait for its last turn lets the others go first."""
+        if self._crowded:
+            time.sleep(_pause())
+        self._crowded = self._execute_when_free(connection, "BEGIN IMMEDIATE", outcome)
+
+    def _execute_when_free(self, connection: sqlite3.Connection, sql: str, outcome: str) -> bool:
+        """Execute a statement that needs a lock, waited for in a way that is fair; whether it had to wait.
 
         SQLite's own waiting sleeps longer each time, so that late comers overtake: of fifty processes some had no turn
-        in ten seconds. Here whoever has waited longer looks more often, and whoever had to wait for the last turn
-        takes no part in the next race before the others have had a chance to.
+        in ten seconds. Here whoever has waited longer looks more often.
         """
-        began = time.monotonic()
+        began, waited = time.monotonic(), 0.0
         connection.execute("PRAGMA busy_timeout = 0")
         try:
-            if self._crowded:
-                time.sleep(_pause())
-            self._crowded = False
             while True:
                 try:
-                    connection.execute("BEGIN IMMEDIATE")
-                    return
+                    connection.execute(sql)
+                    return waited > 0
                 except sqlite3.OperationalError as error:
                     if not _busy(error):
                         raise
-                waited, self._crowded = time.monotonic() - began, True
+                waited = time.monotonic() - began
                 if waited > self.wait:
                     raise LedgerError(
                         f"ledger {self.place!r} was busy for {self.wait:g} s, and {outcome}; try again, and if it "
@@ -359,8 +302,15 @@ class SqliteStore(Store):
             yield
         except _ERRORS as error:
             message = str(error) or type(error).__name__
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_INTERRUPT:
+                if self._steps_left >= 0:
+                    raise KeyboardInterrupt from None
+                message = "it cannot be read to its end: its pages lead in a circle"
+            elif code == sqlite3.SQLITE_NOTADB:
                 message = "it is not a ledger; name one that is, or a file that is not there yet"
+            elif code == sqlite3.SQLITE_READONLY_ROLLBACK:
+                message = "a charge was cut off by a crash; let somebody who may write the file open it once"
             raise LedgerError(f"ledger {self.place!r} cannot be used: {message}{outcome}", value=self.place) from error
 
     def before_fork(self) -> bool:
@@ -396,27 +346,8 @@ def _number(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _state(path: str) -> _FileState:
-    status = os.stat(path)
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _size(path: str) -> int:
-    """Bytes of a file; 0 where there is none."""
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
-
-
 def _writable(path: str) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-
-
-def _in_memory(source: sqlite3.Connection) -> sqlite3.Connection:
-    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    source.backup(copy)
-    return copy
 
 
 _LOST: Final[dict[str, sqlite3.Connection]] = {}
@@ -424,14 +355,23 @@ _LOST: Final[dict[str, sqlite3.Connection]] = {}
 
 
 class _SqliteSession:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, store: SqliteStore) -> None:
+        self.connection, self._store = connection, store
 
     def run(self, sql: str, *values: object) -> None:
-        self._connection.execute(sql, values)
+        self._store._begin_statement()
+        self.connection.execute(sql, values)
 
     def many(self, sql: str, rows: Iterable[Row]) -> None:
-        self._connection.executemany(sql, rows)
+        self._store._begin_statement()
+        self.connection.executemany(sql, rows)
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:
-        return iter(self._connection.execute(sql, values))
+        self._store._begin_statement()
+        return iter(self.connection.execute(sql, values))
+
+
+class _Snapshot(_SqliteSession):
+    def __init__(self, connection: sqlite3.Connection, store: SqliteStore, size: int) -> None:
+        super().__init__(connection, store)
+        self.size = size

@@ -13,7 +13,7 @@ import struct
 from functools import cache
 from typing import Final
 
-from pufferdp.ledger.store.schema import MIGRATIONS, TABLES
+from pufferdp.ledger.store.schema import STATEMENTS, TABLES, VERSION
 
 _MOST: Final = 20
 _Object = tuple[str, str, str, str | None]
@@ -32,12 +32,14 @@ _HEADER: Final = {
 """Fields of a file's first hundred bytes: where, how long, and what a ledger has there."""
 
 
-def problems(connection: sqlite3.Connection, size: int | None) -> list[str]:
-    """What is wrong, seen in one transaction; ``size`` is that of the file itself, where the connection has it open."""
+def problems(connection: sqlite3.Connection, size: int) -> list[str]:
+    """What is wrong with a copy of the file in memory; ``size`` is the size of the file itself."""
     lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_MOST})")]
     if lines != ["ok"]:
         return [f"the file is damaged: {text}" for text in lines]
-    found = _objects(connection)
+    found = foreign_objects(connection)
+    if not found and _listed(connection) != expected():
+        found.append("the file lists its tables in another order, or twice")
     if not found:  # tables are as they should be, and can be asked
         found = [*_types(connection), *_pages(connection.serialize(), size)]
     return found
@@ -47,9 +49,8 @@ def problems(connection: sqlite3.Connection, size: int | None) -> list[str]:
 def expected() -> tuple[_Object, ...]:
     """Tables and indexes of a ledger of this version, with their text."""
     connection = sqlite3.connect(":memory:")
-    for statements in MIGRATIONS:
-        for statement in statements:
-            connection.execute(statement)
+    for statement in STATEMENTS:
+        connection.execute(statement)
     objects = _listed(connection)
     connection.close()
     return objects
@@ -59,7 +60,8 @@ def _listed(connection: sqlite3.Connection) -> tuple[_Object, ...]:
     return tuple(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
 
 
-def _objects(connection: sqlite3.Connection) -> list[str]:
+def foreign_objects(connection: sqlite3.Connection) -> list[str]:
+    """Tables, views, indexes and triggers that differ from those of a ledger; the text of the schema alone is read."""
     ours = {item[:2]: item for item in expected()}
     theirs = {item[:2]: item for item in _listed(connection)}
     found = [f"no ledger has the {key[0]} {key[1]!r}, and this file does" for key in theirs if key not in ours]
@@ -69,8 +71,6 @@ def _objects(connection: sqlite3.Connection) -> list[str]:
         for key, item in theirs.items()
         if key in ours and item != ours[key]
     ]
-    if not found and _listed(connection) != expected():
-        found.append("the file lists its tables in another order, or twice")
     return found
 
 
@@ -82,12 +82,12 @@ def _types(connection: sqlite3.Connection) -> list[str]:
         if count:
             found.append(f"the table {name!r} has {count} rows with a value of another type")
     rows = list(connection.execute("SELECT rowid, version FROM ledger_version"))
-    if rows != [(1, len(MIGRATIONS))]:
-        found.append(f"the ledger's version is written as {rows}, not as row 1: {len(MIGRATIONS)}")
+    if rows != [(1, VERSION)]:
+        found.append(f"the ledger's version is written as {rows}, not as row 1: {VERSION}")
     return found
 
 
-def _pages(image: bytes, size: int | None) -> list[str]:
+def _pages(image: bytes, size: int) -> list[str]:
     found = []
     for name, (at, length, value) in _HEADER.items():
         stated = int.from_bytes(image[at : at + length], "big")
@@ -95,7 +95,7 @@ def _pages(image: bytes, size: int | None) -> list[str]:
             found.append(f"the header's {name} is {stated}, not {value}")
     (length,) = struct.unpack(">H", image[16:18])
     length = 65536 if length == 1 else length
-    if size is not None and size > len(image):
+    if size > len(image):
         found.append(f"the file has {size - len(image)} bytes after its last page")
     found += [
         f"page {n} belongs to no table, and is not empty" for n in _free(image, length) if any(_page(image, n, length))

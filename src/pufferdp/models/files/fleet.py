@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pufferdp.basics.errors import ModelError
-from pufferdp.basics.files import TwiceError, found_text, parse_json, read_json
+from pufferdp.basics.files import JsonRuleError, found_text, parse_json, read_json
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import load_model, model_from_dict
 
@@ -68,7 +68,7 @@ def _of_lines(path: Path) -> Iterator[tuple[str, Model]]:
 def _of_line(line: str, path: Path, number: int) -> Iterator[tuple[str, Model]]:
     try:
         raw = parse_json(line)
-    except TwiceError as error:
+    except JsonRuleError as error:
         raise ModelError(f"line {number} of {str(path)!r}: {error}", value=number) from None
     except (ValueError, RecursionError):
         raise ModelError(f"line {number} of {str(path)!r} is not JSON", value=number) from None

@@ -91,6 +91,7 @@ def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -
     return model
 
 
+_MOST_ERRORS: Final = 1000
 _RULES: Final = {
     "float_type": "a number",
     "int_type": "a whole number",
@@ -106,6 +107,8 @@ _RULES: Final = {
 def plain_errors(error: ValidationError, within: str = "") -> list[str]:
     """What is wrong with a file, key by key, in our own words; ``within`` is the place of what was looked at."""
     out: list[str] = []
+    if error.error_count() > _MOST_ERRORS:  # listing a million takes a gigabyte
+        return [f"{within or 'the content'} has {error.error_count():,} values that do not belong there"]
     for problem in error.errors(include_url=False):
         # Where a value may be of several kinds, each kind adds its own name to the place; people did not write it.
         loc = problem["loc"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import (
@@ -39,10 +39,6 @@ class AnswerNoisePart(NoisePart):
         default=None, description="the noise of all numbers adds up to 0; not there where each has noise of its own"
     )
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return present(content(self), "balanced")
-
 
 class UnitPart(CertificatePart):
     """The period whose records are one secret together."""
@@ -51,20 +47,16 @@ class UnitPart(CertificatePart):
     records: int = Field(description="records of a whole period; the first and the last may have fewer")
 
 
-class AnswerGuarantee(Guarantee):
+class ApproximateGuarantee(Guarantee):
     """The promise, with a delta where it has one."""
 
-    delta: float | None = Field(default=None, description="only where Gaussian noise adds it to every probability")
+    delta: float | None = Field(default=None, description="only where it is added to every probability")
+
+
+class AnswerGuarantee(ApproximateGuarantee):
+    """The promise about records, or about all records of a period together."""
+
     unit: UnitPart | None = Field(default=None, description="only where all records of a period are one secret")
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return present(present(content(self), "delta"), "unit")
-
-
-def present(content: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part without a field of later versions that it does not have: older certificates stay as they are."""
-    return {key: value for key, value in content.items() if key != name or value is not None}
 
 
 class ApproximatePart(CertificatePart):
@@ -119,10 +111,6 @@ class CalibrationPart(CertificatePart):
     transport: TransportPart | None
     approximate: ApproximatePart | None = Field(default=None, description="only where the promise has a delta")
     table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return present(present(content(self), "approximate"), "table")
 
 
 class DenoisedPart(CertificatePart):
@@ -196,9 +184,10 @@ def public_facts(problem: Problem) -> list[str]:
 
 
 def statement(problem: Problem, delta: float = 0.0) -> str:
-    """The promise in one sentence; of a part of a series a second one says that it goes on."""
+    """The promise, that the series goes on where a part of it was read, and where a period may begin."""
     goes_on = problem.part and problem.model.needs_length
-    return _promise(problem, delta) + (f" {GOES_ON}" if goes_on else "")
+    zone = None if problem.unit is None else problem.unit.zone
+    return " ".join(filter(None, (_promise(problem, delta), GOES_ON if goes_on else "", zone)))
 
 
 def _promise(problem: Problem, delta: float) -> str:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, distinct
 from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
-from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
-from pufferdp.leakage.chains.sums import TotalLaw, chain_total, clock_total
+from pufferdp.bounds.additive.posterior import clipped_moments, normal_posterior, normal_surprise
+from pufferdp.bounds.chains.sums import SumDistribution, chain_total, clock_total
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chains_of
@@ -135,7 +135,7 @@ class AnswerPrior:
     """The law of one coordinate of the exact answer under the model, in the answer's units."""
 
     points: Floats
-    law: TotalLaw
+    law: SumDistribution
 
 
 _PRIORS: Final[Remembered[AnswerPrior | None]] = Remembered(64)
@@ -219,7 +219,7 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
             raise NotApplicableError(str(error)) from error
         assert logs is not None
         # These laws are sums of products of positive numbers: right to many digits however small.
-        law, places = TotalLaw(np.exp(logs[0])), np.asarray(laws.points)
+        law, places = SumDistribution(np.exp(logs[0])), np.asarray(laws.points)
     share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
     return AnswerPrior(_answers(grid, places) / share, law)
 

@@ -1,4 +1,4 @@
-"""A model for each person: everybody's answer in one reading and one calibration, each with its own certificate."""
+"""A model for each person: everybody's answer in one reading, each with its own noise and certificate."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import LARGEST
-from pufferdp.basics.errors import DataError, DeliveryError, ModelError, ParameterError
+from pufferdp.basics.errors import DataError, DeliveryError, ModelError, ParameterError, ValuesError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind
-from pufferdp.data.layout import Coding, Counts, Place
+from pufferdp.data.layout import Coding, Counts, Place, hides_values
 from pufferdp.data.series import open_series
-from pufferdp.leakage.quilts.fleet import worst_of_each
-from pufferdp.leakage.tight.fleet import losses_of_each
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
 from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
-from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord, problem_curve
+from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
-from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
-from pufferdp.publish.answers.problem import Calibrated, Calibration
+from pufferdp.publish.answers.problem import Mechanism, Problem
 from pufferdp.publish.answers.publication import AnswerPublication, Release
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -39,14 +33,11 @@ from pufferdp.publish.reading import (
     check_people,
     coding_of,
     exact_of,
-    refuse_impossible,
 )
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
-
-_TIGHT: Final = CurveNoise("tight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +87,7 @@ def release_fleet(
         query: a Query, or its name as on the command line.
         epsilon: the promise to each person.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by; without it a file is taken in row order.
+        order: the column to sort by, or ``"rows"``, as in ``Series``.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
@@ -104,9 +95,8 @@ def release_fleet(
         first: read only the records from this place of ``order`` on, itself included.
         last: read only those up to this place, itself included; a date is the whole day.
         clip: range of the numbers of a sum or mean.
-        mechanism: a mechanism by name; by default the best that applies to each person. Chains of two states are
-            calibrated in one pass where their best is known beforehand, and so are those of two states with
-            ``curve-tight`` and all chains with ``quilt-exact``. Others one by one, equal models once.
+        mechanism: a mechanism by name; by default the best that applies to each person. People with equal models and
+            series share one calibration.
         beta: accuracy is certified at probability 1−beta.
         sampler: where noise comes from; the operating system by default.
         ledger: a ledger, or where it is: everybody is charged in one transaction, before any noise is drawn.
@@ -227,23 +217,22 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         return {person: self.publication_of(person).problem(read) for person, read in exact.items()}
 
     def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
-        """Those that can be calibrated in one pass, then the rest one by one, equal models once."""
-        self.progress(f"calibrating {len(problem)} people")
-        if self.each.mechanism == QuiltExact.name:
-            out = _quilt_noises(problem)
-        else:
-            out = _count_noises(problem) if self.each.mechanism is None else {}
-            out |= _tight_noises(problem, self.each.mechanism)
+        """The noise of each person; people with equal models and series share one calibration."""
+        out: Noises = {}
         shared: dict[tuple[str, Lengths, bool], AnswerNoise] = {}
-        for person, person_problem in problem.items():
-            if person not in out:
-                own = person_problem.problem
-                key = model_digest(self.models[person]), own.lengths, own.holes
-                if key not in shared:
+        for n, (person, person_problem) in enumerate(problem.items(), 1):
+            own = person_problem.problem
+            key = model_digest(self.models[person]), own.lengths, own.holes
+            if key not in shared:
+                self.progress(f"calibrating person {n:,} of {len(problem):,}")
+                mechanism = _best_mechanism(own) if self.each.mechanism is None else None
+                if mechanism is None:
                     shared[key] = self.publication_of(person).solve(person_problem, exact[person])
-                out[person] = shared[key]
-            if out[person].calibration.nearly_exact(self.each.epsilon):
-                refuse_impossible(self.models[person], exact[person])
+                else:
+                    calibration = mechanism.calibrate(own)
+                    accuracy = calibration.law.accuracy(person_problem.beta)
+                    shared[key] = AnswerNoise(calibration=calibration, accuracy=accuracy)
+            out[person] = shared[key]
         return out
 
     def charge(self, problem: Each, solution: Noises) -> Charged:
@@ -315,75 +304,25 @@ def _own_counts(person: str, counts: Counts, coding: Coding, model: SeriesModel)
         return counts
     tally = dict(zip(coding.labels, counts.histogram, strict=True))
     for name, count in tally.items():
-        if count and name not in names:
-            raise DataError(f"a record of {person!r} is {name!r}, which is not a state of their model", value=person)
+        if count and name not in names and not hides_values():
+            raise ValuesError(f"a record of {person!r} is {name!r}, which is not a state of their model", value=person)
     return counts.with_histogram(tuple(tally[name] for name in names))
 
 
-def _count_noises(problems: Each) -> Noises:
-    """The noise for those whose records are independent to the adversary, or whose count leaks its loss and no more."""
-    out = {}
-    for person, answer_problem in problems.items():
-        problem = answer_problem.problem
-        if problem.adversary is Adversary.DP:
-            out[person] = _noise(answer_problem, PerRecord().calibrate(problem))
-        elif leaks_its_loss(problem) and not problem.holes:
-            out[person] = _noise(answer_problem, ExactLaplace().calibrate(problem))
-    return out
+def _best_mechanism(problem: Problem) -> Mechanism | None:
+    """The mechanism of least noise, where it is known without a comparison of all of them.
 
-
-def _tight_noises(problems: Each, mechanism: str | None) -> Noises:
-    """The noise of ``curve-tight`` for stationary chains of two states, in one pass.
-
-    By default for those alone for whom nothing is better. Where records attract each other the curve is the leakage of
-    a noisy count (docs/theory/tight.md), so no noise for every query is smaller; nor is any other for a count, unless
-    further chains blur it, which an adversary who knows no record does not know.
+    Where records attract each other the tight bound is the leakage of a noisy count (docs/theory/tight.md), so that no
+    noise is smaller, except in two cases. Further chains blur a count for an adversary who knows no record, and group
+    privacy counts the records of a part of a series alone.
     """
-    if mechanism not in (None, _TIGHT.name):
-        return {}
-    chains = {}
-    for person, answer_problem in problems.items():
-        problem, chain = answer_problem.problem, chain_of(answer_problem.problem.model)
-        if chain is None or chain.size != 2 or chain.any_start or chain.given_start is not None:
-            continue
-        attracts = chain.transition[0, 0] * chain.transition[1, 1] >= chain.transition[0, 1] * chain.transition[1, 0]
-        blurred = problem.adversary is Adversary.PUFFERFISH and problem.lengths != ((problem.longest, 1),)
-        if mechanism is not None or (attracts and not blurred):
-            chains[person] = chain
-    if not chains:
-        return {}
-    first = problems[next(iter(chains))].problem
-    lengths = [problems[person].problem.series_length for person in chains]
-    tables = np.stack([chain.transition for chain in chains.values()])
-    losses = losses_of_each(tables, np.array(lengths), min(first.epsilon, LARGEST), first.adversary)
-    theorem = problem_curve("tight", first).theorem
-    # Of a short part of a series group privacy may ask for less: it counts the records that are read alone.
-    short = {p: problems[p].problem.endless and mechanism is None for p in chains}
-    least = {p: first.epsilon / problems[p].problem.longest if short[p] else 0.0 for p in chains}
-    return {
-        person: _noise(problems[person], _TIGHT.with_loss(problems[person].problem, loss, theorem))
-        for person, loss in zip(chains, losses.tolist(), strict=True)
-        if loss > least[person]
-    }
-
-
-def _noise(problem: AnswerProblem, calibration: Calibration) -> AnswerNoise:
-    return AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problem.beta))
-
-
-def _quilt_noises(problems: Each) -> Noises:
-    """The noise of ``quilt-exact`` for everybody whose model is one chain."""
-    problem_of = {person: p.problem for person, p in problems.items()}
-    chains = {person: chain for person, p in problem_of.items() if (chain := chain_of(p.model)) is not None}
-    if not chains:
-        return {}
-    first = problem_of[next(iter(chains))]
-    adversary = Adversary.PUFFERFISH if first.adversary is Adversary.PUFFERFISH else Adversary.BDP
-    lengths = [problem_of[person].series_length for person in chains]
-    out = {}
-    for person, worst in zip(
-        chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True
-    ):
-        calibration = QuiltExact().with_finding(problem_of[person], Calibrated(sigma=worst.value, quilt=worst))
-        out[person] = _noise(problems[person], calibration)
-    return out
+    if problem.adversary is Adversary.DP:
+        return PerRecord()
+    if leaks_its_loss(problem) and not problem.holes:
+        return ExactLaplace()
+    chain = chain_of(problem.model)
+    if chain is None or chain.size != 2 or chain.any_start or chain.given_start is not None or problem.endless:
+        return None
+    (a, b), (c, d) = chain.transition.tolist()
+    blurred = problem.adversary is Adversary.PUFFERFISH and problem.lengths != ((problem.longest, 1),)
+    return CurveNoise("tight") if a * d >= b * c and not blurred else None

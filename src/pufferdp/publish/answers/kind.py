@@ -46,13 +46,14 @@ from pufferdp.publish.kind import (
     Stated,
     data_claims,
     model_claims,
-    stated_lengths,
     stated_ranges,
 )
 from pufferdp.publish.noise import Accuracy, NoiseLaw
 from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.stated_reading import stated_lengths
+from pufferdp.publish.verdict import certified_verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
         "answer": "the released numbers; estimate and denoised must follow from them",
-        "calibration.quilt.node": "in a series any record may stand for those whose quilt is as good",
+        "accuracy.beta": "the probability that was chosen; alpha must follow from it",
+        "query.clip": "the range that was chosen; the noise must follow from its width, and the estimate lie in it",
+        **dict.fromkeys(
+            ("calibration.quilt.node", "calibration.quilt.ends"),
+            "in a series any record may stand for those whose quilt is as good",
+        ),
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
@@ -130,7 +136,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             delta=c.guarantee.delta or 0.0,
             unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
             part=c.data.part is True,
-            holes=c.data.beliefs is not None and c.data.dropped + (c.data.holes or 0) > 0,
+            holes=c.data.dropped + c.data.holes > 0,
             table=None if c.calibration.table is None else NoiseTable.from_dict(c.calibration.table.model_dump()),
         )
         if (problem.table is not None) != (c.mechanism.name == ExactOptimal.name):
@@ -163,7 +169,6 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         surprise = stated["surprise"] if stated is not None else 1.0 if posterior is None else posterior.surprise
         misfit = hardly_explained(surprise)
         warnings = [*made.warnings, MISFIT] if made.stated is None and misfit else list(made.warnings)
-        must_warn = misfit and _must_warn(posterior, stated)
         exact = exactness(noise, query_problem.epsilon)
         implied = {text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)}
         implied[DECLARED] = query.kind is QueryKind.FUNCTION
@@ -203,7 +208,6 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
             "data": data_claims(
                 made.data,
-                query_problem.lengths,
                 query_problem.model,
                 within_bins=query.reads_numbers(query_problem.model) and query_problem.model.bins is not None,
             ),
@@ -217,28 +221,24 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "warnings": self.warning_claims(
                 replace(made, warnings=warnings),
                 query_problem.model,
-                must=[text for text, holds in implied.items() if holds] + [MISFIT] * must_warn,
+                must=[text for text, holds in implied.items() if holds] + [MISFIT] * misfit,
                 never=[text for text, holds in implied.items() if not holds] + [MISFIT] * (not misfit),
             ),
             "ledger": self.row_claims(problem, solution, made),
         }
-
-    def verify(self, raw: dict[str, Any], head: str | None = None, **more: Any) -> tuple[list[str], list[str]]:
-        """As every kind; of a model that fails its test also where an earlier version has not said so."""
-        problems, warnings = super().verify(raw, head, **more)
-        denoised = None if problems else raw["denoised"]
-        if denoised is not None and hardly_explained(denoised["surprise"]) and MISFIT not in warnings:
-            warnings.append(MISFIT)
-        return problems, warnings
 
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """The answer and its estimate, with their labels."""
         return {name: certificate[name] for name in ("labels", "answer", "estimate")}
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
-        """The numbers, and the ranges that follow from them."""
+        """The numbers, the ranges that follow from them, and whether they are useful."""
         repeated = {key: Exact(certificate[key]) for key in ("answer", "estimate", "denoised", "labels")}
-        return {**repeated, "intervals": Near(intervals(certificate).to_dict())}
+        verdict = Near(certified_verdict(certificate).to_dict())
+        parts = (certificate["data"].get("ranges") or {}).get("parts", ())
+        people = [name for part in parts for name in part.get("by") or ()]
+        person = {"person": Exact(people[0])} if len(people) == 1 else {}
+        return {**repeated, **person, "verdict": verdict, "intervals": Near(intervals(certificate).to_dict())}
 
     def as_stated(self, solution: AnswerNoise, stated: Mapping[str, Any]) -> AnswerNoise:
         """With the sigma and the Lipschitz constant of the certificate."""
@@ -422,33 +422,6 @@ def _table(table: NoiseTable) -> Claims:
     return {name: Exact(value) for name, value in table.to_dict().items()}
 
 
-def _must_warn(posterior: Denoised | None, stated: Mapping[str, Any] | None) -> bool:
-    """Whether a certificate must say that the model fails its test: wherever it leaves out what could be had.
-
-    Earlier versions gave the posterior all the same, and did not warn.
-    """
-    if posterior is None or stated is None:
-        return posterior is not None
-    return _is_absent(stated["mean"]) and not _is_absent(posterior.mean)
-
-
-def _is_absent(numbers: Any) -> bool:
-    return all(value is None for value in (numbers if isinstance(numbers, list) else [numbers]))
-
-
-@dataclass(frozen=True)
-class LeftOut(Near):
-    """Numbers that are left out; earlier versions gave them, and then they must be right."""
-
-    given: Any = field(kw_only=True)
-
-    def difference(self, path: str, stated: Any) -> str | None:
-        """Nothing where they are left out."""
-        if super().difference(path, stated) is None:
-            return None
-        return Near(self.given, rel=self.rel, abs=self.abs).difference(path, stated)
-
-
 def _denoised(ours: Denoised | None, scale: float, misfit: bool) -> Part:
     """The posterior that follows from the answer; left out where the model fails its test.
 
@@ -461,10 +434,6 @@ def _denoised(ours: Denoised | None, scale: float, misfit: bool) -> Part:
     near = {"mean": 1e-6 * scale, "low": 1e-6 * scale, "high": 1e-6 * scale, "surprise": 1e-9}
     claims: dict[str, Claim | Claims] = {
         name: Near(value, rel=1e-6, abs=near[name]) if name in near else Exact(value)
-        for name, value in ours.to_dict().items()
+        for name, value in (left_out(ours) if misfit else ours).to_dict().items()
     }
-    if misfit:
-        absent = left_out(ours).to_dict()
-        for name in ("mean", "low", "high"):
-            claims[name] = LeftOut(absent[name], rel=1e-6, abs=near[name], given=ours.to_dict()[name])
     return Part.of(claims, words)

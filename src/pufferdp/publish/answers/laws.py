@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.leakage.chains.sums import ChainLaws
-from pufferdp.leakage.laws.base import AnswerLaws, Logs, TableLaws, log_convolve
-from pufferdp.leakage.laws.networks import laws_in_steps
+from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.bounds.distributions.base import AnswerDistributions, Logs, TableDistributions, log_convolve
+from pufferdp.bounds.distributions.networks import sum_distributions
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.publish.answers.problem import Problem
@@ -51,7 +51,7 @@ class Grid:
 class Given:
     """Laws of the answer under one belief, and what a distance between them means."""
 
-    laws: AnswerLaws
+    laws: AnswerDistributions
     unit: float
     inexact: float
 
@@ -152,7 +152,7 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
         known = not chain.any_start and problem.model.single
         together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
         rest = _rest(chain, problem.lengths, length, steps) if together else None
-        yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(answer_grid.unit), answer_grid.inexact)
+        yield Given(ChainSums(chain, length, steps.tolist(), rest), float(answer_grid.unit), answer_grid.inexact)
 
 
 def _products(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) -> float:
@@ -176,7 +176,7 @@ def _rest(
     """The law of the sum over all chains but one of length ``own``."""
     law: Logs | None = None
     for length, count in lengths:
-        chain_law = ChainLaws(chain, length, steps.tolist()).total() if count > (length == own) else None
+        chain_law = ChainSums(chain, length, steps.tolist()).total() if count > (length == own) else None
         for _ in range(count - (length == own)):
             assert chain_law is not None
             law = chain_law if law is None else log_convolve(law, chain_law)
@@ -204,12 +204,12 @@ def _of_records(problem: Problem, model: RecordModel) -> Given:
         rows, _ = model.outcomes()
     except ModelError as error:  # this way is closed; others need no list
         raise NotApplicableError(f"an answer that is not one number needs all outcomes: {error}") from error
-    return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
+    return Given(TableDistributions(model, _answers(problem, model, rows)), 1.0, 0.0)
 
 
-def laws_of_records(model: RecordModel, answer_grid: Grid) -> AnswerLaws:
+def laws_of_records(model: RecordModel, answer_grid: Grid) -> AnswerDistributions:
     """The laws of an answer in whole steps. Raises NotApplicableError where they take too long."""
-    return laws_in_steps(model, answer_grid.steps)
+    return sum_distributions(model, answer_grid.steps)
 
 
 def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

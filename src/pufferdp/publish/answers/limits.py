@@ -10,7 +10,7 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.laws.lower_bounds import apart_records, apart_series
+from pufferdp.bounds.distributions.lower_bounds import apart_records, apart_series
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.publish.answers.laws import grid
 from pufferdp.publish.answers.problem import Problem
@@ -58,13 +58,13 @@ def limit_of(problem: Problem) -> Limit | None:
     far = _answer_distance(problem)
     if far <= problem.bound.lipschitz * (1 + 1e-9):
         return None  # one record can always move the answer so far, and that is what a promise hides
-    whole = answer_range(problem)
+    low, high = problem.answer_range
     return Limit(
         apart=far,
         error=far / 2,
         # An answer near one of the two is far from the other: 1 − β ≤ e^epsilon·β + delta.
         probability=(1 - problem.delta) / (math.exp(problem.epsilon) + 1) if problem.epsilon < 700 else 0.0,
-        hopeless=whole is not None and far >= whole / 2,
+        hopeless=high > low and far >= (high - low) / 2,
         way_out=_way_out(problem),
     )
 
@@ -105,14 +105,6 @@ def _chains(problem: Problem) -> tuple[MarkovChain, ...]:
         return () if series is None else series.chains
     box, still = series.box, np.eye(series.size)  # of a box only the chain that never moves is looked at
     return (MarkovChain(transition=still, start="any"),) if ((box.low <= still) & (still <= box.high)).all() else ()
-
-
-def answer_range(problem: Problem) -> float | None:
-    """How far apart any two answers of one number are; None where the number of records is open."""
-    if problem.bound.extent is not None:
-        low, high = problem.bound.extent[0]
-        return high - low
-    return problem.records * problem.bound.lipschitz or None
 
 
 def _way_out(problem: Problem) -> str:

@@ -13,9 +13,9 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
-from pufferdp.leakage.curves import small_loss_slopes
-from pufferdp.leakage.quilts.networks import NetworkQuilt
-from pufferdp.leakage.units.secrets import StretchSecret
+from pufferdp.bounds.curves import small_loss_slopes
+from pufferdp.bounds.quilts.networks import NetworkQuilt
+from pufferdp.bounds.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
@@ -27,6 +27,7 @@ from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import SecretsLike, as_secrets
 from pufferdp.publish.noise import Accuracy
+from pufferdp.publish.verdict import Verdict, answer_verdict
 
 if TYPE_CHECKING:
     from pufferdp.publish.series import Series
@@ -131,6 +132,26 @@ class Plan(Ranking[Candidate]):
         """This plan with the mechanisms of another as well, for those that were tried later."""
         return replace(self, candidates=_ranked([*self.candidates, *other.candidates]))
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether an answer of the best mechanism would be accurate enough to be useful; None where none applies."""
+        best = next((c for c in self.candidates if c.applies), None)
+        return None if best is None else self.verdict_on(best)
+
+    def verdict_on(self, candidate: Candidate) -> Verdict:
+        """Whether an answer of a candidate that applies would be accurate enough to be useful."""
+        assert candidate.calibration is not None
+        assert candidate.accuracy is not None
+        return answer_verdict(
+            self.problem.query.name,
+            numbers=len(self.problem.bound.labels),
+            lipschitz=candidate.calibration.lipschitz,
+            records=self.problem.records,
+            alpha=candidate.accuracy.alpha,
+            beta=candidate.accuracy.beta,
+            exact=candidate.calibration.scale == 0,
+        )
+
     @cached_property
     def limit(self) -> Limit | None:
         """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
@@ -153,13 +174,14 @@ class Plan(Ranking[Candidate]):
         p = self.problem
         return {
             "query": p.query.name,
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "records": p.records or None,
             "longest_chain": p.longest if p.records else None,
             "epsilon": p.epsilon,
             **({"delta": p.delta} if p.delta else {}),
             **({"part": True} if p.part else {}),
             **({"holes": True} if p.holes else {}),
-            **({} if p.unit is None else {"unit": p.unit.to_dict()}),
+            **({} if p.unit is None else {"unit": p.unit.to_dict(), "zone": p.unit.zone}),
             **({} if p.secret is None else {"secret": p.secret.to_dict()}),
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],

@@ -13,14 +13,14 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.basics.words import quoted_value
-from pufferdp.leakage.quilts.chains import WorstRecord
-from pufferdp.leakage.quilts.networks import NetworkQuilt
-from pufferdp.leakage.units.secrets import StretchSecret
+from pufferdp.bounds.quilts.chains import WorstRecord
+from pufferdp.bounds.quilts.networks import NetworkQuilt
+from pufferdp.bounds.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
 from pufferdp.models.hidden import hidden_of
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.queries import BoundQuery, Query
+from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseKind, NoiseLaw
@@ -133,6 +133,22 @@ class Problem:
         return self.query.on(self.model, self.records)
 
     @cached_property
+    def answer_range(self) -> tuple[float, float]:
+        """The least and the largest value of an answer of one number; equal where the number of records is open."""
+        if self.bound.extent is not None:
+            return self.bound.extent[0]
+        low, high = self.bound.range or (0.0, 1.0)
+        records = 1 if self.query.kind is QueryKind.MEAN else self.records
+        return records * low, records * high
+
+    @property
+    def rounding(self) -> float:
+        """The spacing of doubles at the largest sum or mean: what rounding adds to the error. 0 for other queries."""
+        if self.query.kind not in (QueryKind.SUM, QueryKind.MEAN):
+            return 0.0
+        return math.ulp(max(map(abs, self.answer_range)))
+
+    @cached_property
     def domains(self) -> Domains:
         """Records by name and their states."""
         return records_of(self.model) or _Positions(self.longest, self.model.labels)
@@ -147,7 +163,13 @@ class Problem:
         bound = self.bound
         if self.table is not None:
             return NoiseLaw(kind=NoiseKind.TABLE, scale=scale, coordinates=1, table=self.table)
-        law = NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels), unit=bound.unit)
+        law = NoiseLaw(
+            kind=bound.noise,
+            scale=scale,
+            coordinates=len(bound.labels),
+            unit=bound.unit,
+            rounding=self.rounding,
+        )
         return replace(law, balanced=self.balanced and law.counts_scale <= LARGEST_SCALE)
 
     def with_table(self, table: NoiseTable) -> Problem:

@@ -26,12 +26,13 @@ from pufferdp.publish.answers.intervals import Intervals, intervals
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exactness
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
+from pufferdp.publish.answers.queries import Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
 from pufferdp.publish.series import Series
+from pufferdp.publish.verdict import Verdict, certified_verdict
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -57,6 +58,11 @@ class Release(Paged):
         """Where the true numbers lie, by the law of the noise alone: it holds whether or not the model is right."""
         return intervals(self.certificate.to_dict())
 
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the answer is accurate enough to be useful."""
+        return certified_verdict(self.certificate.to_dict())
+
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each number, with the range in which the true one lies, as a pandas or polars frame."""
         each = self.intervals.each
@@ -68,6 +74,7 @@ class Release(Paged):
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints."""
         return {
+            "verdict": self.verdict.to_dict(),
             "answer": self.answer,
             "intervals": self.intervals.to_dict(),
             "estimate": self.estimate,
@@ -189,19 +196,16 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         )
 
     def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:
-        """The noise; hardly any is drawn only where the data are possible under the model that says so."""
+        """The noise; a mechanism that is named must apply."""
         try:
-            noise = super().solve(problem, exact)
+            return super().solve(problem, exact)
         except NotApplicableError as error:
             raise NotApplicableError(f"{error}; leave mechanism= out", value=error.value) from None
-        if noise.calibration.nearly_exact(self.epsilon):
-            refuse_impossible(self.model, exact)
-        if self.query.kind is QueryKind.FUNCTION and self.account.has_ledger:
-            _function(problem.problem, exact)  # what fails on these data fails before it is charged
-        return noise
 
     def draw(self, problem: AnswerProblem, solution: AnswerNoise, exact: Exact, charged: Charged) -> Release:
-        """The noisy answer with its certificate."""
+        """The noisy answer with its certificate; hardly any noise only where the model allows the data."""
+        if solution.calibration.nearly_exact(self.epsilon):
+            refuse_impossible(self.model, exact)
         self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
         with charged.certifying(answer, lambda: f"the noisy answer is {answer}"):
@@ -223,30 +227,28 @@ def check_mechanism(name: str | None) -> None:
 
 
 def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) -> Answer:
-    law, bound, kind = noise.calibration.law, problem.bound, problem.query.kind
+    law, kind = noise.calibration.law, problem.query.kind
     if kind is QueryKind.COUNT:
         state = problem.model.labels.index(problem.query.state or "")
         return draw(law, [read.histogram[state]], sampler)[0]
     if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
         noisy = draw(law, list(read.histogram), sampler)
         return list(noisy) if kind is QueryKind.HISTOGRAM else [n / problem.records for n in noisy]
-    exact = _function(problem, read) if kind is QueryKind.FUNCTION else [_sum(problem, read)]
-    # The answer is rounded to a double, and what that can add to its moves is added to the noise.
-    ulp = math.ulp(_largest(bound, problem.records)) if kind is not QueryKind.FUNCTION else max(map(math.ulp, exact))
+    if kind is QueryKind.FUNCTION:  # its author declares how far the doubles it returns move
+        out = [float(v) for v in draw(law, _function(problem, read), sampler)]
+        return out if len(out) > 1 else out[0]
+    # The least possible answer is public: without it the exact answer is no larger than the range of answers, and
+    # rounding it to a double adds little to its moves. The noise covers what it adds.
+    least, most = problem.answer_range
     gaussian = noise.calibration.approximation
     spread = noise.calibration.sigma if gaussian is None else law.scale / gaussian.move
-    more = 2 * len(exact) * ulp * (spread + 2 / problem.epsilon)
+    more = 2 * math.ulp(most - least) * (spread + 2 / problem.epsilon)
     wider = replace(law, scale=law.scale + more if law.scale else 0.0)
-    out = [float(v) for v in draw(wider, exact, sampler)]
-    return out if len(out) > 1 else out[0]
+    above = draw(wider, [float(_sum(problem, read) - Fraction(least))], sampler)[0]
+    return float(Fraction(above) + Fraction(least))
 
 
-def _largest(bound: BoundQuery, records: int) -> float:
-    low, high = bound.range or (0.0, 1.0)
-    return max(abs(low), abs(high)) * (records if bound.query.kind is QueryKind.SUM else 1)
-
-
-def _sum(problem: Problem, read: Exact) -> float:
+def _sum(problem: Problem, read: Exact) -> Fraction:
     values = state_values(problem.model)
     if values is None or problem.query.reads_numbers(problem.model):
         assert read.clipped is not None
@@ -256,7 +258,7 @@ def _sum(problem: Problem, read: Exact) -> float:
         # Fractions: the sum is exact, so the order of the records and their rounding cannot show in it.
         each = zip(read.histogram, values, strict=True)
         total = sum((n * Fraction(min(max(v, low), high)) for n, v in each), Fraction(0))
-    return float(total / problem.records) if problem.query.kind is QueryKind.MEAN else float(total)
+    return total / problem.records if problem.query.kind is QueryKind.MEAN else total
 
 
 def _function(problem: Problem, read: Exact) -> list[float]:

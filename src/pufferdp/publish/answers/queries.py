@@ -42,7 +42,7 @@ class Query:
     function: Callable[[Sequence[Any]], float | Sequence[float]] | None = field(default=None, repr=False)
     """A function of the chains (one array of state numbers each); trusted to move by at most ``declared``."""
     declared: float | None = None
-    """The Lipschitz constant its author declares for ``function``."""
+    """The Lipschitz constant its author declares for the doubles that ``function`` returns, rounding included."""
     coordinates: int = 1
     """How many numbers ``function`` returns."""
     euclidean: float | None = None

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.laws.wasserstein import Pairs, coupling
+from pufferdp.bounds.distributions.wasserstein import Pairs, coupling
 from pufferdp.publish.answers.laws import AnswerLaw
 
 MOST_ANSWERS: Final = 200

@@ -13,9 +13,12 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import DataError
 from pufferdp.data.families import NumberSeries, read_number_series
+from pufferdp.data.layout import Coding
 from pufferdp.models.ar1 import Ar1
-from pufferdp.publish.fits.checks import LEAST_P, LEVEL, QUESTIONS, Check
+from pufferdp.models.chain import bin_names
+from pufferdp.publish.fits.checks import LEAST_P, LEVEL, QUESTIONS, Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
+from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
 from pufferdp.publish.pipeline import Reading
 
@@ -28,11 +31,11 @@ _SPARE: Final = 1.03
 """The limit of the test is larger by this factor than in theory, which holds up to 1/n (see the simulations)."""
 
 
-def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[Ar1, Check]:
+def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[Ar1, tuple[Check, ...]]:
     """The process that explains the numbers best; with ``confidence`` an interval that contains the true coefficient.
 
     How the interval is made, and how often it fails, is in docs/theory/ar1.md. And whether the last number alone says
-    all that the next one depends on.
+    all that the next one depends on, and whether the rows are in time order.
     """
     if confidence is not None:
         confidence = checks.probability(confidence, "confidence")
@@ -71,7 +74,9 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
     fitted = KIND.certify(problem, 0.0, Made(data=facts)).to_dict()
     known = None if layout.order is None else read.table.distance(step)
     model = Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
-    return model, check_second_order([(s.numbers, s.steps) for s in series])
+    edges = tuple(np.unique(np.quantile(read.numbers, (0, 0.25, 0.5, 0.75, 1))).tolist())
+    row_order = check_row_order(data, layout, Coding(labels=bin_names(edges), bins=edges))
+    return model, check_model(None, [check_second_order([(s.numbers, s.steps) for s in series]), *row_order])
 
 
 def check_second_order(series: Sequence[tuple[Floats, Floats]]) -> Check:

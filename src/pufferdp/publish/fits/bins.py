@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from pufferdp.basics.errors import DataError
+from pufferdp.data.frames.times import HOUR, all_times
 from pufferdp.data.series import Series
 
 MOST_NUMBERS: Final = 30
@@ -20,15 +21,13 @@ PROPOSED: Final = 5
 """Bins in a proposal."""
 _SLACK: Final = 0.15
 """The share of a bin's records by which an edge may be off its quantile, to be a round number."""
-_DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}"
-_HOUR: Final = r"\d{1,2}:\d{2}(:\d{2}(\.\d*)?)?"
-_TIME: Final = re.compile(rf"\s*({_DATE}|{_HOUR}|{_DATE}[T ]{_HOUR}\s*(Z|UTC|[+-]\d{{2}}:?\d{{2}})?)\s*")
 
 
 def refuse_times(series: Series) -> None:
     """Refuse a column whose first values are times or dates: every record would be a state of its own."""
     values = series.first_values(100)
-    if values and all(isinstance(v, str) and _TIME.fullmatch(v) for v in values):
+    clock_times = bool(values) and all(isinstance(value, str) and re.fullmatch(HOUR, value.strip()) for value in values)
+    if clock_times or all_times(value for value in values if isinstance(value, str)):
         column = series.layout.column
         raise DataError(
             f"the column {column!r} holds times, such as {values[0]!r}, and states are values that recur; name the "

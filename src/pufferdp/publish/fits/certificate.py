@@ -16,8 +16,6 @@ class Fitted(CertificatePart):
     records: int
     chains: int
     dp_epsilon: float = Field(default=0.0, description="of a private fit: the DP loss that it has spent")
-    digest: str = Field(default="", description="of earlier versions: a keyed digest of the counts of its states")
-    key: str = Field(default="", description="the name of the key")
     left_out: list[str] = Field(description="states that were never left, so they have no row")
     prior: float = Field(default=0.0, description="added to every transition count before rows were made of them")
     confidence: float = Field(default=0.0, description="of a class: the probability that it contains the truth")

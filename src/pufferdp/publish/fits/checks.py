@@ -16,8 +16,8 @@ All of this reads the exact data. It is for whoever owns them, and it is no part
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -52,7 +52,7 @@ class Check:
     """One question to the data."""
 
     name: str
-    """``second-order``, ``clock``, ``drift``, ``people`` or ``inside-bins``."""
+    """``second-order``, ``clock``, ``drift``, ``people``, ``inside-bins`` or ``row-order``."""
     question: str
     """What is compared, in words."""
     statistic: float | None = None
@@ -96,13 +96,15 @@ QUESTIONS: Final = {
 }
 
 
-def check_model(path: StatePath) -> tuple[Check, ...]:
-    """Every check that the records allow, each at its level."""
-    tests = [_second_order(path), *_clock(path), _drift(path), *_people(path), *_inside_bins(path)]
+def check_model(path: StatePath | None, others: Iterable[Check] = ()) -> tuple[Check, ...]:
+    """Every check that the records allow, and others, each at its level; without a path the others alone."""
+    tests = list(others)
+    if path is not None:
+        tests = [_second_order(path), *_clock(path), _drift(path), *_people(path), *_inside_bins(path), *tests]
     made = sum(test.p_value is not None for test in tests)
     level = min(LEVEL, TOGETHER / max(made, 1))
     return tuple(
-        Check(**{**asdict(test), "level": level if test.p_value is not None else None, "advice": ADVICE[test.name]})
+        replace(test, level=level if test.p_value is not None else None, advice=test.advice or ADVICE[test.name])
         for test in tests
     )
 

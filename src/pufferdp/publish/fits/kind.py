@@ -43,8 +43,6 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         "column": "the name of a column",
         "records": "how many records were read",
         "chains": "how many chains were read",
-        "digest": "of earlier versions: of the counts of the data, by a key that only one machine has",
-        "key": "the name of that key",
         "left_out": "which states were never left",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
@@ -71,7 +69,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         private, data = problem.dp_epsilon is not None, made.data
         claims: dict[str, Claim | Claims] = {name: Stated(data[name]) for name in ("column", "records", "chains")}
         claims |= {"dp_epsilon": Exact(problem.dp_epsilon)} if private else {}
-        claims |= {name: Stated(data[name]) for name in ("digest", "key", "left_out") if name in data}
+        claims["left_out"] = Stated(data["left_out"])
         claims |= {} if problem.prior is None else {"prior": Exact(problem.prior)}
         return claims | ({} if problem.confidence is None else {"confidence": Exact(problem.confidence)})
 

@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.checks import MOST_RECORDS, any_number, flag
-from pufferdp.basics.errors import DataError, DeliveryError, ParameterError
+from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import quoted_value
 from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_pair
+from pufferdp.data.ranges import zone_text
 from pufferdp.data.series import Series as OpenSeries
 from pufferdp.data.series import open_series
 from pufferdp.models.ar1 import Ar1
@@ -34,9 +35,10 @@ from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.checks import Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
+from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class Fit(Paged):
     """Of a class with a confidence: states that were never left, of which any row may be true."""
     off_step: OffStep | None = None
     """Why the model has no step, where the data nearly has one. Exact, as the checks are."""
+    zone: str | None = None
+    """Of a clock: the sentence that says which time zone its slots are in."""
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
@@ -134,7 +138,7 @@ def fit(
     Args:
         data: a file or a frame, as for a release.
         column: the column with states or numbers; ``"a,b"`` or two names read the states of both as pairs.
-        order: the column to sort by.
+        order: the column to sort by, or ``"rows"``, as in ``Series``.
         by: the column that tells people apart.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
@@ -155,7 +159,7 @@ def fit(
         checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
-        dataset: which data set of the ledger; one without a model adopts the fitted one.
+        dataset: which data set of the ledger; the fit is charged what it leaks under the model of that data set.
         sampler: where the noise of a private fit comes from; the operating system by default.
         progress: called with a few words before each step.
     """
@@ -210,9 +214,8 @@ def _fit_numbers(
         if value is not None:
             private = "a private fit is for chains of states alone, and " * (name in ("dp_epsilon", "ledger"))
             raise ParameterError(f"{name} is given; {private}an ar1 fit has no use for it: leave it out")
-    model, second_order = fit_ar1(data, reading, confidence)
-    made = (second_order,) if checks else ()
-    return Fit(model=model, left_out=(), unvisited=(), checks=made, checked=checks)
+    model, made = fit_ar1(data, reading, confidence)
+    return Fit(model=model, left_out=(), unvisited=(), checks=made if checks else (), checked=checks)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -229,6 +232,7 @@ class Counted:
     off_step: OffStep | None = None
     by_slot: npt.NDArray[np.int64] | None = None
     """Of a clock: moves from each slot on, (slots, k, k)."""
+    zone: str | None = None
     checks: tuple[Check, ...] | None = None
 
 
@@ -358,6 +362,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             # Where most do there is no usual step, and nobody expects one.
             off_step=off_step if off_step is not None and 2 * off_step.distances < counts.records else None,
             by_slot=by_slot,
+            zone=None if by_slot is None else zone_text("hour", series.table.unit, layout.order),
             triples=triples,
             checks=self._checks(series, coding, counts),
         )
@@ -411,10 +416,11 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         """What the exact data say of the model; a private fit must not tell."""
         if self.dp_epsilon is not None or not self.checks or counts.records > MOST_CHECKED:
             return None
-        if self.clock is not None or self.memory != 1:
-            return None  # they are about one table of first order
         self.progress("checking the model")
-        return check_model(series.path(coding, numbers=coding.bins is not None))
+        row_order = check_row_order(self.data, series.layout, coding)
+        if self.clock is not None or self.memory != 1:  # the others are about one table of first order
+            return check_model(None, row_order) or None
+        return check_model(series.path(coding, numbers=coding.bins is not None), row_order)
 
     def problem(self, exact: Counted) -> FitProblem:
         """What may be spent, on chains of this length; of any where records are missing, or the series goes on."""
@@ -503,14 +509,10 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             low, high = noisy_box(moves, confidence, solution) if private else confidence_box(moves, confidence)
             model = MarkovInterval(low=low, high=high, states=states, bins=bins, step=exact.step, fitted=fitted)
 
-        def adopt(ledger: Ledger, dataset: str) -> None:
-            if ledger.dataset(dataset).model is None:
-                ledger.adopt(dataset, model)
-
         unvisited = tuple(name for name in labels if name not in seen and name not in states)
         free = [] if private or confidence is None else np.flatnonzero(moves.sum(axis=1) == 0).tolist()
         receipt, spent = charged.receipt, problem.dp_epsilon
-        fit = Fit(
+        return Fit(
             model=model,
             left_out=left_out,
             unvisited=unvisited,
@@ -520,16 +522,10 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             dp_epsilon=spent,
             receipt=receipt,
             off_step=exact.off_step,
+            zone=exact.zone,
             checks=exact.checks or (),
             checked=exact.checks is not None,
         )
-        try:
-            self.account.ask(adopt)
-        except Exception as error:
-            raise DeliveryError(
-                f"{charged.words}, but the ledger did not take its model: {reason_of(error)}", result=fit
-            ) from None
-        return fit
 
 
 def _names_in(states: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import SeriesModel
@@ -53,12 +53,6 @@ class ChannelPart(CertificatePart):
         default=None,
         description="only where flips are a chain: thresholds are empty then, and the matrix is that of the long run",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_noise(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Certificates of independent flips have no such part, and no null in its place."""
-        content: dict[str, Any] = dump(self)
-        return {key: value for key, value in content.items() if key != "noise" or value is not None}
 
 
 class SeriesCertificate(SealedCertificate):

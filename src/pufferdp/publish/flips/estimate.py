@@ -8,7 +8,7 @@ records that were sent, not for a model; the series itself is what a model makes
 
 from __future__ import annotations
 
-import csv
+import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -23,21 +23,22 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Matrix
 from pufferdp.basics.errors import CertificateError, DataError, NotApplicableError, ParameterError
-from pufferdp.basics.frames import frame_of
+from pufferdp.basics.frames import csv_text, frame_of, quote_formula
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind
+from pufferdp.bounds.chains.forward_backward import posterior
+from pufferdp.bounds.chains.viterbi import best_path
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import key_columns
 from pufferdp.data.series import open_series
-from pufferdp.leakage.chains.forward_backward import posterior
-from pufferdp.leakage.chains.viterbi import best_path
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA, read_signed
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.intervals import ChannelOutputs, count_interval, inverse_of, pair_sums
+from pufferdp.publish.verdict import NOT_ESTIMABLE, estimable_share
 from pufferdp.publish.verify import verify
 
 States = Sequence[npt.NDArray[Any]]
@@ -49,8 +50,16 @@ class Interval:
     """An estimate for each state, or for each pair of states, and where the true ones lie."""
 
     value: Floats
+    """nan where it is not estimable."""
     low: Floats
     high: Floats
+
+    @classmethod
+    def of_shares(cls, value: Floats, low: Floats, high: Floats) -> Interval:
+        """Shares from unbiased estimates and their intervals; all of [0, 1] where a share is not estimable."""
+        cells = zip(value.ravel(), low.ravel(), high.ravel(), strict=True)
+        shares = np.array([estimable_share(*cell) for cell in cells]).reshape(value.shape)
+        return cls(value=shares, low=np.where(np.isnan(shares), 0, low), high=np.where(np.isnan(shares), 1, high))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -86,9 +95,9 @@ class FlipEstimate(Paged):
     counts: Interval
     """Records in each state: unbiased, so they may lie below 0; the intervals do not."""
     frequencies: Interval
-    """Share of all records that is in each state: ``counts`` over ``records``."""
+    """Share of all records that is in each state: ``counts`` over ``records``, in its interval."""
     transitions: Interval
-    """Row a: how often each state follows state a; nan where the series say too little of a."""
+    """Row a: how often each state follows state a."""
     devices: int = 1
     """How many series were pooled."""
     series: tuple[DeviceSeries, ...] = field(default=(), repr=False)
@@ -102,6 +111,8 @@ class FlipEstimate(Paged):
             return {name: _nullable(values.tolist()) for name, values in arrays.items()}
 
         parts = {name: listed(getattr(self, name)) for name in ("counts", "frequencies", "transitions")}
+        for name in ("frequencies", "transitions"):
+            parts[name]["reason"] = _reasons(parts[name]["value"])
         about = {"labels": list(self.labels), "records": self.records, "devices": self.devices}
         return {**about, "confidence": self.confidence, **parts}
 
@@ -145,12 +156,10 @@ class FlipEstimate(Paged):
         return frame_of(self.series_rows() if series else self.rows(), backend)
 
     def write_series(self, path: str | os.PathLike[str]) -> None:
-        """Write the series as CSV."""
+        """Write the series as CSV; texts that a spreadsheet would run as formulas have a single quote before them."""
         columns = self.series_rows()
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(columns)
-            out.writerows(zip(*columns.values(), strict=True))
+        rows = itertools.chain([columns], zip(*columns.values(), strict=True))
+        Path(path).write_bytes(csv_text(map(quote_formula, row) for row in rows).encode())
 
 
 def estimate(
@@ -316,8 +325,8 @@ def _pooled(devices: Sequence[Device], confidence: float) -> FlipEstimate:
         records=records,
         confidence=confidence,
         counts=Interval(value=counts[0], low=counts[1], high=counts[2]),
-        frequencies=Interval(value=counts[0] / records, low=counts[1] / records, high=counts[2] / records),
-        transitions=Interval(value=value, low=low, high=high),
+        frequencies=Interval.of_shares(*(counts / records)),
+        transitions=Interval.of_shares(value, low, high),
         devices=len(devices),
     )
 
@@ -381,6 +390,7 @@ def _read(source: object, c: SeriesCertificate, number: int) -> Device:
     where = Layout(
         column=c.data.column,
         order=c.data.order,
+        rows_in_order=True,
         by=c.data.by,
         restart=c.data.gap,
         missing="refuse" if c.data.missing == "refuse" else "hole",
@@ -405,6 +415,13 @@ def _read(source: object, c: SeriesCertificate, number: int) -> Device:
         certificate=c,
         source=source,
     )
+
+
+def _reasons(value: Any) -> Any:
+    """Why each number is None; None where it is there."""
+    if isinstance(value, list):
+        return [_reasons(item) for item in value]
+    return NOT_ESTIMABLE if value is None else None
 
 
 def _nullable(value: Any) -> Any:

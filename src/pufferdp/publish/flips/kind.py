@@ -42,12 +42,12 @@ from pufferdp.publish.kind import (
     Stated,
     data_claims,
     model_claims,
-    stated_lengths,
     stated_ranges,
 )
 from pufferdp.publish.noise import ChainShares
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.stated_reading import stated_lengths
 
 BRACKET: Final = 1e-6
 """Brackets of more than two states stop within it, and another machine may stop elsewhere."""
@@ -105,7 +105,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
             )
         part = c.data.part is True
-        lost = c.data.dropped + (c.data.holes or 0) if c.data.beliefs is not None else 0
+        lost = c.data.dropped + c.data.holes
         if lost and c.channel.length is not None:
             raise CertificateError(
                 f"the loss is for series of {c.channel.length} records, and {lost} are missing between those read"
@@ -126,7 +126,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             thresholds=None if noise is not None else _thresholds(c.channel.thresholds, flippable(model).size),
             noise=noise,
             part=part,
-            ranges=stated_ranges(c.data, asked=c.channel.length is None),
+            ranges=stated_ranges(c.data),
         )
 
     def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
@@ -159,13 +159,18 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 "length": Stated(design.length),
                 **({} if design.noise is None else {"noise": Exact(noise_dict(design.noise))}),
             },
-            "data": data_claims(made.data, made.data["lengths"], design.model),
+            "data": data_claims(made.data, design.model),
             "public": Exact([*series_public(records, part=problem.part), *moves_fact(made.data, design.model)]),
             "labels": Exact(list(design.model.labels)),
             "once": Exact(series_once(made.ledger)),
             "warnings": self.warning_claims(made, design.model),
             "ledger": self.row_claims(problem, solution, made),
         }
+
+    def streamed(self, certificate: Mapping[str, Any]) -> bool:
+        """A stream is one chain whose channel is for any length."""
+        chains = sum(count for _, count in certificate["data"]["lengths"])
+        return chains == 1 and certificate["channel"]["length"] is None
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The channel and the promise."""
@@ -239,9 +244,8 @@ def check_one_chain(reading: Reading) -> None:
     for name, value in layout.items():
         if value is not None:
             raise NotApplicableError(
-                f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort "
-                f"and split "
-                f"the file first, and leave {name}= out",
+                f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort and "
+                f"split the data first, leave {name}= out, and use order='rows'",
                 value=value,
             )
     if reading.missing != "refuse":

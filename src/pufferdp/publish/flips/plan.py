@@ -14,9 +14,9 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import a_kind
-from pufferdp.leakage.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
-from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_dp_loss
-from pufferdp.leakage.channels.two_states import Flips, class_loss
+from pufferdp.bounds.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
+from pufferdp.bounds.channels.noise_chain import class_noise_loss, noise_dp_loss
+from pufferdp.bounds.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, as_model

@@ -29,7 +29,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.unforeseen import system_reason, unforeseen
 from pufferdp.data.csv_stream import Passed, change_file, change_lines, check_lines, count_lines, is_plain
-from pufferdp.data.layout import Coding, Counts, Place
+from pufferdp.data.layout import ROWS, Coding, Counts, Place, hides_values
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
@@ -206,7 +206,14 @@ def flip_stream(
         sink=sink,
         model=flippable(with_bins(as_model(model), bins)),
         reading=Reading(
-            column=column, order=order, by=by, missing=missing, model=as_model(model), first=first, last=last
+            column=column,
+            order=None if order == ROWS else order,
+            rows_in_order=order == ROWS,
+            by=by,
+            missing=missing,
+            model=as_model(model),
+            first=first,
+            last=last,
         ),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -276,7 +283,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
     @property
     def refusal(self) -> Callable[[set[Move]], None] | None:
         """Refuses moves that the model calls impossible, as they come; None where it allows all."""
-        if not self.model.rules_out:
+        if not self.model.rules_out or hides_values():
             return None
         inside = self.reading.is_part and any(chain.given_start is not None for chain in self.model.chains)
         seen = set[Move]()
@@ -293,7 +300,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
     def flipper(self, design: FlipDesign) -> Callable[[Codes], Codes]:
         """Flips states of the model, a piece of the series after the other; missing ones stay as they are."""
         labels, names = self.model.labels, self.coding.labels
-        passed = _pass_channel(design, self.sampler) if design.noise is None else _Flips(design.noise, self.sampler)
+        noisy = None if design.noise is None else _Flips(design.noise, self.sampler)
 
         def flipped(codes: Codes) -> Codes:
             if names != labels:  # bins that the model leaves out; none has a record, or it was refused
@@ -301,18 +308,12 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
                 codes = places[codes]
                 if (codes == -2).any():
                     raise DataError("a record lies in a bin that the model leaves out; fit it on data that leaves it")
-            there = codes >= 0
-            if there.all():
-                return passed(codes)
-            out = codes.copy()
-            out[there] = passed(codes[there])
+            there, out = codes >= 0, codes.copy()
+            kept = codes[there]
+            out[there] = draw_flips(kept, design.thresholds, self.sampler) if noisy is None else noisy(kept)
             return out
 
         return flipped
-
-
-def _pass_channel(design: FlipDesign, sampler: Sampler) -> Callable[[Codes], Codes]:
-    return lambda codes: draw_flips(codes, design.thresholds, sampler)
 
 
 class _Flips:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from pufferdp.leakage.orbits import Privacy
+from pufferdp.bounds.orbits import Privacy
 from pufferdp.publish.certificate import (
     AccuracyPart,
     CertificatePart,

@@ -8,22 +8,24 @@ good where noise is small beside the flow. It is about the noise alone: another 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
-from pufferdp.leakage.orbits import dobrushin
+from pufferdp.bounds.orbits import dobrushin
 from pufferdp.models.chain import MarkovChain, irreducible_law
 from pufferdp.models.simulate import seeded
 from pufferdp.publish.fits.publication import states_with_rows
 from pufferdp.publish.flows.problem import repaired
 from pufferdp.publish.noise import NoiseLaw
+from pufferdp.publish.verdict import NOT_ESTIMABLE, estimable_share
 
 Table = tuple[tuple[float | None, ...], ...]
 
 COVERAGE: Final = 0.95
+_CELL: Final = ("value", "low", "high", "reason")
 _SEED: Final = 88
 _MOST: Final = 400
 _CELLS: Final = 400_000
@@ -31,15 +33,21 @@ _CELLS: Final = 400_000
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A number found from the release, and where the noise leaves it; None where there is no answer."""
+    """A number found from the release, and where the noise leaves it; no value where it is not estimable."""
 
     value: float | None
     low: float | None
     high: float | None
 
-    def to_dict(self) -> dict[str, float | None]:
+    @property
+    def reason(self) -> str | None:
+        """Why there is no value."""
+        undetermined = "not estimable: the released flow does not determine it"
+        return None if self.value is not None else undetermined if self.low is None else NOT_ESTIMABLE
+
+    def to_dict(self) -> dict[str, float | str | None]:
         """As one cell of the estimates in a certificate."""
-        return {"value": self.value, "low": self.low, "high": self.high}
+        return {name: getattr(self, name) for name in _CELL}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,17 +64,9 @@ class FlowEstimates:
 
     def to_dict(self) -> dict[str, Any]:
         """As in the part ``estimates`` of a certificate."""
-
-        def table(name: str) -> list[list[float | None]]:
-            return [[getattr(cell, name) for cell in row] for row in self.transition]
-
-        def law(name: str) -> list[float | None]:
-            return [getattr(cell, name) for cell in self.stationary]
-
-        names = ("value", "low", "high")
         return {
-            "transition": {name: table(name) for name in names},
-            "stationary": {name: law(name) for name in names},
+            "transition": {name: [[getattr(cell, name) for cell in row] for row in self.transition] for name in _CELL},
+            "stationary": {name: [getattr(cell, name) for cell in self.stationary] for name in _CELL},
             "dobrushin": self.dobrushin.to_dict(),
             "relaxation_time": self.relaxation_time.to_dict(),
             "coverage": COVERAGE,
@@ -87,6 +87,7 @@ def estimate_chain(flow: Floats, law: NoiseLaw, kappa: float | None) -> FlowEsti
     value, *others = _read(np.concatenate([estimate[None], simulated]).reshape(-1, k, k))
     low, high = _quantiles(np.array(others))
     cells = [_range(*numbers) for numbers in zip(value, low, high, strict=True)]
+    cells[:-1] = map(_share, cells[:-1])
     return FlowEstimates(
         transition=tuple(tuple(cells[x * k : (x + 1) * k]) for x in range(k)),
         stationary=tuple(cells[k * k : k * k + k]),
@@ -163,6 +164,14 @@ def _quantiles(values: Floats) -> tuple[Floats, Floats]:
     low, high = np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
     low[some], high[some] = np.nanquantile(values[:, some], [tail, 1 - tail], axis=0)
     return low, high
+
+
+def _share(cell: Range) -> Range:
+    """A share without its value where it is not estimable."""
+    if cell.value is None or cell.low is None or cell.high is None:
+        return cell
+    value = estimable_share(cell.value, cell.low, cell.high)
+    return replace(cell, value=None if np.isnan(value) else value)
 
 
 def _range(value: float, low: float, high: float) -> Range:

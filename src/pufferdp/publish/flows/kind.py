@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
-from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
+from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError, PufferdpError
 from pufferdp.basics.progress import Progress
+from pufferdp.bounds.orbits import FlowNoise
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.orbits import FlowNoise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import TOTAL_VARIATION, FlowBudget, flow_charge
 from pufferdp.models.base import Model
@@ -22,7 +22,7 @@ from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import FLOW_SCHEMA
 from pufferdp.publish.flows.certificate import FlowCertificate, guarantee, public_facts
 from pufferdp.publish.flows.estimate import estimate_chain
-from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, calibrate, privacy_of
+from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, Trial, calibrate, privacy_of
 from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
@@ -30,14 +30,15 @@ from pufferdp.publish.kind import (
     Kind,
     Made,
     Near,
+    Simulated,
     Stated,
     data_claims,
     model_claims,
-    stated_lengths,
     stated_ranges,
 )
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing
+from pufferdp.publish.stated_reading import stated_lengths
 
 _ERRORS: Final = 6.0
 """Another version of numpy may draw other numbers; two simulations then differ by more than this many standard errors
@@ -70,9 +71,15 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     certificate = FlowCertificate
     ledger_kinds = (FLOW,)
     released = "flow"
+    cut_by_holes = True
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
         "flow": "the released numbers; the estimates must follow from them",
+        "accuracy.beta": "the probability that was chosen; alpha must follow from it",
+        **dict.fromkeys(
+            ("accuracy.alpha", "expected_l1_error", "simulation.standard_error"),
+            "simulated; it must be within six standard errors of what is simulated again",
+        ),
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
@@ -157,16 +164,19 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             },
             "noise": {"kind": Exact(str(ours.law.kind)), "scale": Near(ours.law.scale)},
             "repair": {"name": Exact(str(ours.repair)), "kappa": Exact(ours.kappa)},
-            "expected_l1_error": Near(ours.expected_l1_error, rel=0.0, abs=near),
+            "expected_l1_error": Simulated(ours.expected_l1_error, rel=0.0, abs=near),
             # A quantile of one number errs no more than about the sum of all does.
-            "accuracy": {"alpha": Near(ours.accuracy.alpha, rel=0.0, abs=near), "beta": Exact(ours.accuracy.beta)},
+            "accuracy": {
+                "alpha": Simulated(ours.accuracy.alpha, rel=0.0, abs=near),
+                "beta": Exact(ours.accuracy.beta),
+            },
             "simulation": {
                 "seed": Exact(SEED),
                 "draws": Exact(draws),
                 # A standard deviation of n numbers errs by about 1/√n of itself.
-                "standard_error": Near(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
+                "standard_error": Simulated(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
             },
-            "data": data_claims(made.data, flow_problem.lengths, flow_problem.model, pieces=True),
+            "data": data_claims(made.data, flow_problem.model),
             "public": Exact(public_facts(flow_problem)),
             "labels": Exact(list(flow_problem.labels)),
             "flow": Stated(flow.tolist()),
@@ -183,7 +193,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         """The flow, what follows from it, and its noise."""
         repeated = {key: Exact(certificate[key]) for key in ("flow", "labels", "repair", "estimates")}
         simulation = certificate["simulation"]
-        trial = self.problem(FlowCertificate.model_validate(certificate)).problem.trial
+        trial = self._trial(certificate)
         # Like the error a mean of sums over all cells, of fewer draws where chains are long.
         near = _ERRORS * math.sqrt(2 * simulation["draws"] / trial.drawn) * simulation["standard_error"]
         return {
@@ -191,6 +201,16 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             **{key: Exact(certificate["calibration"][key]) for key in ("sigma", "dobrushin")},
             "guess": Exact(None) if trial.guess is None else Near(trial.guess, rel=0.0, abs=near),
         }
+
+    def _trial(self, certificate: Mapping[str, Any]) -> Trial:
+        return self.problem(FlowCertificate.model_validate(certificate)).problem.trial
+
+    def guess(self, certificate: Mapping[str, Any]) -> float | None:
+        """The error of the model's own flow in all shares together; None where it is not simulated."""
+        try:
+            return self._trial(certificate).guess
+        except (PufferdpError, ValueError):  # the certificate does not hold
+            return None
 
     def as_stated(self, solution: FlowCalibration, stated: Mapping[str, Any]) -> FlowCalibration:
         """With the sigma of the certificate."""

@@ -9,13 +9,14 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.leakage.orbits import FlowNoise
+from pufferdp.bounds.orbits import FlowNoise
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import Ranking, count_lengths
 from pufferdp.publish.flows.kind import mechanisms, shortfall
 from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, calibrate, privacy_of
+from pufferdp.publish.verdict import Verdict, flow_verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,19 @@ class FlowPlan(Ranking[FlowCandidate]):
     problem: FlowProblem
     beta: float
 
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a flow by the best candidate would be accurate enough to be useful."""
+        best = self.best.calibration
+        expected, guess = best.expected_l1_error, self.problem.trial.guess
+        return flow_verdict(alpha=best.accuracy.alpha, beta=self.beta, expected=expected, guess=guess)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp plan --query flow --json`` prints."""
         p = self.problem
         return {
             "query": "flow",
+            "verdict": self.verdict.to_dict(),
             "records": p.records,
             "transitions": p.transitions,
             "privacy": str(p.privacy),

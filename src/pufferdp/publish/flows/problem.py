@@ -19,7 +19,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.orbits import FlowNoise, Privacy, dobrushin, our_noise, poster_noise
+from pufferdp.bounds.orbits import FlowNoise, Privacy, dobrushin, our_noise, poster_noise
 from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain

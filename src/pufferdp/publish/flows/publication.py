@@ -18,8 +18,8 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.bounds.orbits import Privacy
 from pufferdp.data.layout import Place
-from pufferdp.leakage.orbits import Privacy
 from pufferdp.models.base import Lengths
 from pufferdp.models.bins import Bins
 from pufferdp.models.chain import MarkovChain
@@ -99,7 +99,7 @@ def flow(
         eta: radius of the orbit: the largest total variation between rows.
         tau: the promise, a total variation between the laws of two releases.
         privacy: ``orbit``, ``record`` or ``joint``.
-        order: the column to sort by; without it a file is taken in row order.
+        order: the column to sort by, or ``"rows"``, as in ``Series``.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.

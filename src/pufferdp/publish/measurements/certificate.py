@@ -6,13 +6,17 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from pufferdp.publish.answers.certificate import AnswerGuarantee
+from pufferdp.publish.answers.certificate import ApproximateGuarantee
 from pufferdp.publish.certificate import CertificatePart, DataPart, LedgerPart, MechanismPart, SealedCertificate
 
 AUTHOR: Final = (
-    "the DP loss of the measurement is what its map states: the word of its author and of OpenDP, which cannot be "
-    "checked here"
+    "the DP loss of the measurement is what its own privacy map states; that map is trusted and not checked here, and "
+    "an error in it is an error in this promise"
 )
+TRUSTED: Final = (
+    "Assumption: the privacy map of the measurement is correct. It is the other library's own, trusted and not checked."
+)
+"""The sentence of the promise on what it is conditional on."""
 
 
 class MeasurementPart(CertificatePart):
@@ -33,7 +37,7 @@ class MeasurementCertificate(SealedCertificate):
     schema_: Literal["pufferdp-measurement-certificate/1"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
-    guarantee: AnswerGuarantee
+    guarantee: ApproximateGuarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
     mechanism: MechanismPart = Field(description="the leakage curve that carries the DP loss over")

@@ -12,10 +12,10 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.bounds.curves import CURVES
+from pufferdp.bounds.tight.approximate import Approximate, approximate_leakage
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Curve, Lowest
-from pufferdp.leakage.curves import CURVES
-from pufferdp.leakage.tight.approximate import Approximate, approximate_leakage
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
@@ -35,13 +35,13 @@ from pufferdp.publish.kind import (
     Stated,
     data_claims,
     model_claims,
-    stated_lengths,
     stated_ranges,
 )
-from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
+from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.stated_reading import stated_lengths
 
 CURVE: Final = "curve-"
 """What mechanisms that are curves begin with."""
@@ -161,7 +161,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             dp_delta=stated.dp_delta,
             clip=None if stated.clip is None else (stated.clip[0], stated.clip[1]),
             part=c.data.part is True,
-            holes=c.data.dropped + (c.data.holes or 0) > 0,
+            holes=c.data.dropped + c.data.holes > 0,
             curve=c.mechanism.name.removeprefix(CURVE),
             ranges=stated_ranges(c.data),
         )
@@ -189,7 +189,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 **({"delta": Near(solution.delta, rel=1e-6)} if solution.delta else {}),
                 "secrets": Exact(secrets_text(chains)),
                 "framework": Exact(None),
-                "statement": Exact(words + believing(made.data)),
+                "statement": Exact(f"{words} {TRUSTED}{believing(made.data)}"),
             },
             **model_claims(problem.model),
             "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
@@ -202,7 +202,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 "values": Stated(FROM_STATES if problem.clip is None else FROM_DATA),
                 "clip": Stated(None if problem.clip is None else [float(end) for end in problem.clip]),
             },
-            "data": data_claims(made.data, problem.lengths, problem.model, within_bins=problem.within_bins),
+            "data": data_claims(made.data, problem.model, within_bins=problem.within_bins),
             "public": Exact([*public_facts(chains), *moves_fact(made.data, problem.model)]),
             "answer": Stated(made.released),
             "warnings": self.warning_claims(made, problem.model, must=[AUTHOR]),

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import RedactionProblem, runs_of
+from pufferdp.bounds.redaction.design import RedactionProblem, runs_of
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.certificate import CertificatePart, LedgerPart, MechanismPart, SealedCertificate
+from pufferdp.publish.certificate import CertificatePart, DataPart, LedgerPart, MechanismPart, SealedCertificate
 from pufferdp.publish.reading import columns_text
 
 LISTED: Final = 100_000
@@ -31,11 +31,6 @@ class HidingPart(CertificatePart):
     )
     statement: str
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A promise for each private record says nothing of wholes, as in certificates of earlier versions."""
-        return {key: value for key, value in content(self).items() if value is not None or key != "whole"}
-
 
 class BlockPart(CertificatePart):
     """A stretch that is not all released."""
@@ -44,35 +39,14 @@ class BlockPart(CertificatePart):
     redaction_probabilities: list[list[float]] = Field(description="one list a record, one probability a value")
 
 
-class SeriesPart(CertificatePart):
-    """What was read, and how. All of it is public."""
+class SeriesPart(DataPart):
+    """What was read, and how, with the positions of the rows that matter. All of it is public."""
 
-    column: str
-    order: str | None
-    by: str | None
-    gap: str | float | None
-    missing: str
-    rows: int = Field(ge=1)
-    records: int = Field(ge=1)
+    rows: int = Field(ge=1, description="positions: records, and records that are missing between them")
     private: list[int] = Field(description="positions of the private rows: rows sorted by person and order, from 1")
     known: list[int] = Field(description="positions of the known rows")
     chains: list[list[int]] = Field(description="first and last position of each chain with private records")
-    step: str | float | None = Field(default=None, description="the model's step, where rows were compared with it")
-    beliefs: list[str] | None = Field(
-        default=None, description="what the promise rests on besides the model, because of how the data was read"
-    )
-
-    kept: list[str] | None = Field(
-        default=None,
-        description="other columns that were written as they are; absent in certificates of earlier versions, which "
-        "copied every column",
-    )
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Certificates of earlier versions have none of these, and no null in their place."""
-        later = ("step", "beliefs", "kept")
-        return {key: value for key, value in content(self).items() if value is not None or key not in later}
+    kept: list[str] = Field(description="other columns that were written as they are")
 
 
 class EarlierPart(CertificatePart):
@@ -131,11 +105,9 @@ def statement(hiding: RedactionProblem, known: Sequence[int], *, after: bool = F
     )
 
 
-def public_facts(chain: MarkovChain, rows: int, kept: Sequence[str] | None = None) -> list[str]:
-    """What a redaction takes to be known to everyone; ``kept`` is None where an earlier version copied all columns."""
-    columns = "the other columns of the data, which are copied as they are and not protected"
-    if kept is not None:
-        columns = "the columns that say whose and when a record is, where they are written beside it"
+def public_facts(chain: MarkovChain, rows: int, kept: Sequence[str]) -> list[str]:
+    """What a redaction takes to be known to everyone, with the columns that it keeps."""
+    columns = "the columns that say whose and when a record is, where they are written beside it"
     if kept:
         columns += f", and the kept {columns_text(kept)}, which the promise does not cover"
     facts = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -12,7 +13,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.leakage.redaction.design import (
+from pufferdp.bounds.redaction.design import (
     Block,
     Design,
     RedactionProblem,
@@ -21,7 +22,7 @@ from pufferdp.leakage.redaction.design import (
     restrict_to,
     shown_alike,
 )
-from pufferdp.leakage.redaction.optimal import redesign_with
+from pufferdp.bounds.redaction.optimal import redesign_with
 from pufferdp.ledger.charge import Charge, redaction
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
@@ -33,13 +34,11 @@ from pufferdp.publish.kind import (
     Claim,
     Claims,
     Exact,
-    Includes,
     Kind,
     Made,
     Near,
     Stated,
-    belief_claims,
-    check_beliefs,
+    data_claims,
     model_claims,
 )
 from pufferdp.publish.pipeline import Reading
@@ -48,12 +47,14 @@ from pufferdp.publish.redaction.certificate import (
     LISTED,
     EarlierPart,
     RedactionCertificate,
+    SeriesPart,
     knows_text,
     public_facts,
     rows_text,
     statement,
 )
 from pufferdp.publish.redaction.mechanisms import redaction_mechanism
+from pufferdp.publish.stated_reading import stated_lengths
 
 Span = tuple[int, int]
 StatedBlock = tuple[int, Sequence[Sequence[float]]]
@@ -137,14 +138,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             )
         if c.after is not None and not set(c.after.private) <= set(g.private):
             raise CertificateError("a record that the earlier redaction kept private is private no more")
-        if c.data.records > c.data.rows or (c.data.missing == "refuse" and c.data.records != c.data.rows):
-            raise CertificateError(f"data.records is {c.data.records}; there are {c.data.rows} rows")
-        cut = c.data.by is not None or c.data.gap is not None or (c.data.beliefs is None and c.data.missing == "break")
-        if not cut and c.data.chains != [[1, c.data.rows]]:
-            raise CertificateError(
-                f"data.chains is {c.data.chains}, and nothing cuts the series: no column tells people apart, and no "
-                f"gap starts a new chain, so it must be the one chain of rows 1 to {c.data.rows}"
-            )
+        check_positions(c.data)
         return RedactionRequest(
             hiding=RedactionProblem(
                 chain=chain,
@@ -189,18 +183,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             {"first": block.first, "redaction_probabilities": block.marks.tolist()}
             for block in redacted_blocks(problem.chains, solution)
         ]
-        data: dict[str, Claim | Claims] = {
-            name: Stated(made.data[name]) for name in ("column", "order", "by", "gap", "missing")
-        }
-        later: dict[str, Claim | Claims] = {}
-        check_beliefs(made.data, hiding.chain)
-        if made.data.get("beliefs") is not None:
-            later = {"step": Stated(made.data["step"])} if made.data.get("step") is not None else {}
-            later |= belief_claims(made.data, hiding.chain)
-        kept = made.data.get("kept")
-        if kept is not None:
-            check_kept(made.data)
-            later |= {"kept": Stated(kept)}
+        check_kept(made.data)
         promise = statement(hiding, known, after=after is not None)
         whole: dict[str, Claim | Claims] = {"whole": Exact(True)} if hiding.whole else {}
         return {
@@ -220,31 +203,23 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             "utility": Near(utility, abs=_ROUNDING),
             "blocks": Exact(blocks),
             "data": {
-                **data,
+                **data_claims(made.data, hiding.chain),
                 "rows": Exact(hiding.length),
-                "records": Exact(problem.records),
                 "private": Exact(list(hiding.private)),
                 "known": Exact(list(hiding.known)),
                 "chains": Stated([list(span) for span in problem.chains]),
-                **later,
             },
             "after": Stated(None if after is None else after.model_dump()),
             "mark": Stated(problem.mark),
-            "public": Exact(public_facts(hiding.chain, hiding.length, kept)),
+            "public": Exact(public_facts(hiding.chain, hiding.length, made.data["kept"])),
             "warnings": self.warning_claims(made, hiding.chain),
             "ledger": self.row_claims(problem, solution, made),
         }
 
-    def warning_claims(self, made: Made, model: Model, must: Sequence[str] = (), never: Sequence[str] = ()) -> Includes:
-        """As everywhere; earlier versions said nothing of a private fit, and what they certified holds on."""
-        claims = super().warning_claims(made, model, must, never)
-        private = model.fitted is not None and "dp_epsilon" in model.fitted
-        return replace(claims, either=()) if private else claims
-
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The promise, what it costs, and how likely each value of each row is redacted."""
         guarantee, blocks, data = certificate["guarantee"], certificate["blocks"], certificate["data"]
-        problem, kept = self.problem(RedactionCertificate.model_validate(certificate)), data.get("kept")
+        problem, kept = self.problem(RedactionCertificate.model_validate(certificate)), data["kept"]
         named = [data[key] for key in ("by", "order", "column") if data[key] is not None]
         claims: dict[str, Claim] = {
             "method": Exact(certificate["mechanism"]["name"]),
@@ -254,9 +229,9 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             "mark": Exact(certificate["mark"]),
             "blocks": Exact(blocks),
             "whole": Exact(guarantee.get("whole") is True),
-            "kept": Exact(kept or []),
+            "kept": Exact(kept),
             "states": Exact(list(problem.hiding.chain.labels)),
-            "columns": Exact(None if kept is None else [*named, *kept]),
+            "columns": Exact([*named, *kept]),
             "leakage_to": Near(leakage_to_each(self.solve(problem, silent)), rel=_ROUNDING, abs=_ROUNDING),
         }
         if data["rows"] > LISTED:
@@ -373,6 +348,28 @@ def read_designs(raw: dict[str, Any]) -> list[Design]:
     if problems:
         raise CertificateError(f"the certificate does not hold: {problems[0]}")
     return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), silent))
+
+
+def check_positions(data: SeriesPart) -> None:
+    """Reject positions that the records, the missing records and the chains do not have."""
+    least, cut = data.records + data.holes, data.by is not None or data.gap is not None
+    if data.rows < least or (data.rows > least and not data.dropped):
+        raise CertificateError(
+            f"data.rows is {data.rows}; data.records is {data.records}, data.holes {data.holes} and data.dropped "
+            f"{data.dropped}, so it must be {least}{' or more' * (data.dropped > 0)}"
+        )
+    if not cut and data.chains != [[1, data.rows]]:
+        raise CertificateError(
+            f"data.chains is {data.chains}, and nothing cuts the series: no column tells people apart, and no "
+            f"gap starts a new chain, so it must be the one chain of rows 1 to {data.rows}"
+        )
+    sizes = Counter(last - first + 1 for first, last in stated_spans(data.chains))
+    strange = sizes - Counter(dict(stated_lengths(data.lengths)))
+    if strange and not data.holes + data.dropped:
+        raise CertificateError(
+            f"data.chains is {data.chains}, with more chains of {next(iter(strange))} records than data.lengths, "
+            f"{data.lengths}"
+        )
 
 
 def check_kept(data: Mapping[str, Any]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.redaction.design import Design, RedactionProblem
-from pufferdp.leakage.redaction.methods import numerical, relaxed, window
-from pufferdp.leakage.redaction.optimal import optimal
+from pufferdp.bounds.redaction.design import Design, RedactionProblem
+from pufferdp.bounds.redaction.methods import numerical, relaxed, window
+from pufferdp.bounds.redaction.optimal import optimal
 
 EXACT: Final = "exact leakage: the first release on each side decides, and the two sides add for each pair of values"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pufferdp.basics import checks
-from pufferdp.leakage.redaction.design import RedactionProblem, redactable
+from pufferdp.bounds.redaction.design import RedactionProblem, redactable
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.redaction.kind import check_mark
 from pufferdp.publish.redaction.mechanisms import redaction_mechanism

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, NotApplicableError, ParameterError
-from pufferdp.data.ranges import read_last, read_moment
+from pufferdp.data.ranges import read_ends
 
 if TYPE_CHECKING:
     from pufferdp.data.layout import Layout
@@ -42,7 +42,7 @@ class TimeRange:
         first, between, last = (part.strip() for part in text.partition(_TO))
         stretch = cls(first=first, last=last if between else first, text=text.strip())
         try:
-            low, high = read_moment(stretch.first, "utc"), read_last(stretch.last, "utc")
+            _, low, high = read_ends(stretch.first, stretch.last, ("utc", "time"))
         except DataError as error:
             raise ParameterError(
                 f"private is {stretch.text!r}, and {error}; a range of them is A..B", value=text

@@ -16,9 +16,9 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
-from pufferdp.basics.errors import CertificateError, DeliveryError, NotApplicableError, ParameterError
+from pufferdp.basics.errors import DeliveryError, NotApplicableError, ParameterError
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.basics.words import a_kind
+from pufferdp.bounds.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.data.layout import Coding, Layout, Place
 from pufferdp.data.rewrite import (
     FLOW_ENDINGS,
@@ -31,11 +31,10 @@ from pufferdp.data.rewrite import (
 )
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
-from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike, model_digest
-from pufferdp.publish.certificate import read_certificate
+from pufferdp.publish.certificate import content_of
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
 from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 
 def marked_rows(published: object, column: str, mark: str) -> set[int]:
     """The rows that an earlier redaction marked."""
-    frame = open_series(published, Layout(column=column)).table.frame
+    frame = open_series(published, Layout(column=column, rows_in_order=True)).table.frame
     return {int(row) for (row,) in fetched(frame.filter(nw.col("value") == mark).select("order"))}
 
 
@@ -157,7 +156,7 @@ def redact(
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
         whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
-        order: the column that says what follows what; without it the rows follow each other.
+        order: the column that says what follows what; ``"rows"`` as in ``Series``.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
@@ -202,7 +201,7 @@ def redact(
         overwrite=overwrite,
         method=method,
         mark=mark,
-        after=None if after is None else _earlier_content(after),
+        after=None if after is None else content_of(after, "after"),
         published=published,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -222,22 +221,6 @@ class Placed:
     """What is written."""
     marked: set[int] | None = None
     """The rows that an earlier redaction marked."""
-
-
-def _earlier_content(after: object) -> dict[str, Any]:
-    """The certificate of an earlier redaction as it is written."""
-    if isinstance(after, dict):
-        return after
-    if isinstance(after, (str, os.PathLike)):
-        return read_certificate(after)
-    held = getattr(after, "certificate", after)  # a redaction has one
-    if isinstance(held, RedactionCertificate):
-        return held.to_dict()
-    raise CertificateError(
-        f"after is {a_kind(after)}; it must be the certificate of an earlier redaction, its content, or the path of "
-        "its file",
-        value=type(after),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,10 +320,8 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
         columns = written_columns(self.data, layout, self.keep)
-        if layout.by is not None or layout.restart is not None:
-            counts = placement.series.counts(placement.coding)
-            check_people(chain, placement.series, counts.records)
-            check_restarts(layout, counts)
+        check_people(chain, placement.series, placement.counts.records)
+        check_restarts(layout, placement.counts)
         check_moves(chain, placement.series)
         marked = None
         if self.earlier is not None:
@@ -399,7 +380,8 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             frame = rewrite_frame(self.data, self.reading.column, spans, self.mark, exact.columns)
         where = "the error's value" if self.file is None else f"in {self.file.path!r}"
         with charged.certifying(frame, lambda: lost or f"the redacted series is {where}"):
-            facts = self.reading.facts((), 0)
+            counts = placement.counts
+            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
             facts["beliefs"] = beliefs(facts, problem.hiding.chain)

@@ -14,7 +14,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.paged import Paged
-from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem
+from pufferdp.bounds.redaction.design import Block, Design, RedactionProblem
 from pufferdp.publish.noise import mark_thresholds
 from pufferdp.publish.redaction.certificate import LISTED, RedactionCertificate
 from pufferdp.publish.redaction.kind import leakage_to_each, read_designs
@@ -85,8 +85,8 @@ class Redaction(Paged):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns that were written; None where nothing was, or where an earlier version copied all of them."""
-        if self.certificate is None or self.certificate.data.kept is None:
+        """The columns that were written; None where nothing was."""
+        if self.certificate is None:
             return None
         data = self.certificate.data
         return tuple(name for name in (data.by, data.order, data.column) if name is not None) + self.kept
@@ -94,7 +94,7 @@ class Redaction(Paged):
     @property
     def kept(self) -> tuple[str, ...]:
         """Other columns that were written as they are, which the promise does not cover."""
-        return () if self.certificate is None else tuple(self.certificate.data.kept or ())
+        return () if self.certificate is None else tuple(self.certificate.data.kept)
 
     @property
     def records(self) -> int:

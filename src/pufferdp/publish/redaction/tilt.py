@@ -16,10 +16,10 @@ import numpy as np
 
 from pufferdp.basics.arrays import Vector
 from pufferdp.basics.errors import DataError, NotApplicableError
+from pufferdp.bounds.redaction.design import Design
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import Placement
 from pufferdp.data.series import open_series
-from pufferdp.leakage.redaction.design import Design
 from pufferdp.models.base import Model
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.publish.redaction.publication import spans_of

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from pufferdp.data.ranges import zone_text
 from pufferdp.publish.answers.certificate import public_facts as chain_facts
 from pufferdp.publish.certificate import (
     GOES_ON,
@@ -23,6 +24,15 @@ from pufferdp.publish.tables.problem import TableProblem
 
 MOST_CELLS: Final = 10_000
 """A certificate has the numbers of a table with up to so many cells, and of a larger one their hash."""
+
+HIDDEN: Final = (
+    "How many records each group has is not published. The guarantee does not protect it: noisy counts of a group add "
+    "up to about that number."
+)
+IRREGULAR: Final = (
+    "records do not come at a regular time step, so the number of records of a group is informative itself (beats per "
+    "hour are the heart rate), and this table publishes it exactly; set sizes to hidden to leave it out"
+)
 
 
 class QuestionNoisePart(CertificatePart):
@@ -62,6 +72,7 @@ class GroupsPart(CertificatePart):
     keys: list[str] = Field(description="the columns of the table that say which group a row is")
     named: bool = Field(description="whether somebody has listed the groups; otherwise they are those of the data")
     count: int = Field(ge=1)
+    sizes: Literal["exact", "hidden"] = Field(description="whether the table has the number of records of each group")
 
 
 class TablePart(CertificatePart):
@@ -110,7 +121,10 @@ def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:
             "that the model does not say."
         )
     if grouping.per:
-        sentences.append("How many records each group has is public.")
+        sentences.append(HIDDEN if problem.hides_sizes else "How many records each group has is public.")
+    if grouping.period is not None:
+        unit = (facts.get("ranges") or {}).get("unit", "time")
+        sentences.append(zone_text(grouping.period, unit, facts["order"]))
     return " ".join(sentences) + believing(facts)
 
 
@@ -119,12 +133,12 @@ def public_facts(problem: TableProblem, facts: Mapping[str, Any]) -> list[str]:
     grouping, model = problem.grouping, problem.model
     out = chain_facts(problem.chains)
     if grouping.per:
-        out.append("which group each record is in, and so how many records each group has")
+        shown = "; that number is not in the table" if problem.hides_sizes else ""
+        out.append(f"which group each record is in, and so how many records each group has{shown}")
     if (grouping.person or grouping.column is not None) and grouping.named is None:
         out.append(f"which values of {(facts['by'] if grouping.person else grouping.column)!r} are in the data")
     if grouping.period is not None:
-        zone = "in UTC" if _is_utc(facts) else "as times are written"
-        out.append(f"the first and the last {grouping.period} ({zone})")
+        out.append(f"the first and the last {grouping.period}")
     if within_bins(problem):
         out.append("given its state, a number is taken to be independent of all other records")
     return [*out, *moves_fact(facts, model)]
@@ -134,8 +148,3 @@ def within_bins(problem: TableProblem) -> bool:
     """Whether numbers are released of which the model knows no more than their bins."""
     reads = any(question.reads_numbers(problem.model) for question in problem.questions)
     return reads and problem.model.bins is not None
-
-
-def _is_utc(facts: Mapping[str, Any]) -> bool:
-    ranges = facts.get("ranges")
-    return ranges is not None and ranges["unit"] == "utc"

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferdp.basics.arrays import exact_sum
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.estimate import simplex
@@ -33,6 +34,8 @@ class ClassicQuestion(Question):
     independent: bool = False
     """Whether each number of a histogram has noise of its own also where three or more could add up: of very many
     groups, whose noise would take long to draw otherwise."""
+    sized: bool = True
+    """Whether the number of records of each group is published."""
 
     def __post_init__(self) -> None:
         if self.query.kind in (QueryKind.FUNCTION, QueryKind.FLOW):
@@ -64,10 +67,12 @@ class ClassicQuestion(Question):
         """The states that are counted, or the name of the query."""
         return self._bound(model).labels
 
-    def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
+    def noise(self, model: Model, dp_loss: float, beta: float, records: int = 0) -> QuestionNoise:
         """Noise of scale L/tau, rounded up."""
         bound = self._bound(model)
         law = self._law(bound, scale_of(bound.lipschitz, dp_loss))
+        if bound.range is not None:  # released sums are doubles, and no larger than that of all records
+            law = replace(law, rounding=math.ulp(records * max(map(abs, bound.range))))
         return QuestionNoise(
             kind=str(law.kind),
             scale=law.scale,
@@ -91,12 +96,13 @@ class ClassicQuestion(Question):
         if self.query.kind is QueryKind.COUNT:
             state = model.labels.index(self.query.state or "")
             return [(v,) for v in draw(law, [int(group.histogram[state]) for group in groups], sampler)]
-        sums = [_sum(group) for group in groups]
         low, high = self._bound(model).range or (0.0, 1.0)
+        sums = [_sum_above(low, group) for group in groups]
         # Sums are rounded to doubles, and what that can add to a move is added to the noise.
-        ulp = math.ulp(max(abs(low), abs(high)) * max([1, *sizes]))
+        ulp = math.ulp((high - low) * max([1, *sizes]))
         wider = NoiseLaw(kind=law.kind, scale=law.scale * (1 + 6 * ulp / (high - low)), coordinates=1)
-        return [self._divide((v,), size) for v, size in zip(draw(wider, sums, sampler), sizes, strict=True)]
+        drawn = zip(draw(wider, sums, sampler), sizes, strict=True)
+        return [self._divide((float(Fraction(v) + size * Fraction(low)),), size) for v, size in drawn]
 
     def for_groups(self, model: Model, groups: int) -> Question:
         """With noise that can be drawn for so many groups."""
@@ -107,9 +113,15 @@ class ClassicQuestion(Question):
         """With the noise that a certificate states."""
         return replace(self, independent=self.query.kind in _HISTOGRAMS and not balanced)
 
-    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+    def hiding_sizes(self) -> Question:
+        """With noise of its own for each count, and a mean also where a group has no record."""
+        return replace(self, independent=self.query.kind in _HISTOGRAMS, sized=False)
+
+    def estimate_each(self, model: Model, sizes: Sequence[int | None], answers: Sequence[Row]) -> list[Row]:
         """Counts between 0 and the records of a group, histograms that add up to them, sums and means in range."""
         share = self.query.divided is not None
+        if None in sizes:
+            return self._estimate_unsized(model, answers)
         present = [n for n, size in enumerate(sizes) if size or not share]
         values = np.array([answers[n] for n in present], dtype=float).reshape(len(present), -1)
         records = np.array([sizes[n] for n in present], dtype=float)[:, np.newaxis]
@@ -126,16 +138,24 @@ class ClassicQuestion(Question):
             out[n] = tuple(row)
         return out
 
-    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
+    def _estimate_unsized(self, model: Model, answers: Sequence[Row]) -> list[Row]:
+        """Counts of 0 or more and means in range, where nobody knows how many records a group has."""
+        low, high = (0.0, math.inf) if self.query.counts_states else self._bound(model).range or (0.0, 1.0)
+        if self.query.kind is QueryKind.SUM:
+            low, high = (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
+        values = np.clip(np.array(answers, dtype=float), low, high)
+        return [tuple(row) for row in values.tolist()]
+
+    def check_answer(self, model: Model, records: int | None, answer: Row, balanced: bool = False) -> None:
         """Counts are whole, and balanced ones add up; means and shares of nobody are not there."""
         super().check_answer(model, records, answer)
-        if self.query.divided is not None and not records:
+        if self.query.divided is not None and records == 0:
             if any(value is not None for value in answer):
                 raise QueryError(f"a group without records has a {self.name}; there is none")
             return
         if any(value is None for value in answer):
             raise QueryError(f"the answer to {self.name} is missing in a group with records")
-        check_released(self.query, records, answer, balanced)
+        check_released(self.query, records or 0, answer, balanced)
 
     def _bound(self, model: Model) -> BoundQuery:
         """The query before it is divided by the records of a group: as if there were one."""
@@ -150,6 +170,7 @@ class ClassicQuestion(Question):
     def _divide(self, numbers: Row, size: int) -> Row:
         if self.query.divided is None:
             return numbers
+        size = size if self.sized else max(size, 1)
         return tuple(None if value is None or not size else value / size for value in numbers)
 
 
@@ -161,10 +182,13 @@ def scale_of(lipschitz: float, dp_loss: float) -> float:
     return scale
 
 
-def _sum(group: GroupRecords) -> float:
-    """The sum of a group's numbers, correctly rounded: neither their order nor their rounding shows in it."""
+def _sum_above(low: float, group: GroupRecords) -> float:
+    """The sum of what a group's numbers are above the lower end of their range, correctly rounded.
+
+    Without the lower end the sum is no larger than its range, so that rounding it adds little to a move.
+    """
     assert group.numbers is not None
-    return math.fsum(group.numbers.tolist())
+    return float(exact_sum(group.numbers) - group.size * Fraction(low))
 
 
 def takes_long(numbers: int, groups: int) -> bool:

@@ -30,6 +30,8 @@ _GROUPS: Final = "names, such as ['a', 'b'], or the path of a file with one in a
 _PER: Final = "a word or a list of them: person, day, hour, week, or a public column"
 _MONDAY: Final = 4 * 86_400
 """The first Monday after 1970 began, in seconds."""
+_MOST_JITTER: Final = 0.05
+_MOST_IRREGULAR: Final = 0.1
 _COLUMN: Final = "column:"
 """Says that a word is a column, also where it is the name of a period."""
 
@@ -106,6 +108,15 @@ class Grouping:
         return (*first, *([] if self.period is None else [self.period]))
 
     @property
+    def zone(self) -> str | None:
+        """Whose periods these are, before it is known whether the times have a zone; None without periods."""
+        if self.period is None:
+            return None
+        return (
+            f"{self.period.capitalize()}s are UTC {self.period}s where the times have a zone, and as written otherwise."
+        )
+
+    @property
     def words(self) -> str:
         """The groups in words, for sentences."""
         named = "person" if self.person else None if self.column is None else f"value of {self.column!r}"
@@ -159,6 +170,24 @@ def group_records(grouping: Grouping, read: KeyedRecords, states: int, values: S
     )
     keys = tuple((*name, *period) for name in names for period in periods)
     return Groups(keys=keys, records=records)
+
+
+def regular_step(read: KeyedRecords) -> bool:
+    """Whether records come at a regular time step; true where no times are known.
+
+    They do where at most a tenth of the distances between neighbouring records differ from a whole multiple of the
+    median distance by more than 5 % of it. Missing records make multiples, and clocks that are a little off stay
+    within 5 %; the beats of a heart do not. Otherwise a group of equal duration has as many records as events
+    happened in it, and that number is a statistic of its own.
+    """
+    if read.ticks is None:
+        return True
+    distances = np.diff(read.ticks)[read.persons[1:] == read.persons[:-1]]
+    if not len(distances) or not np.median(distances):
+        return True
+    steps = distances / np.median(distances)
+    off = np.abs(steps - np.rint(steps)) > _MOST_JITTER
+    return bool(off.mean() <= _MOST_IRREGULAR)
 
 
 def _names(groups: str | Sequence[str]) -> list[str]:

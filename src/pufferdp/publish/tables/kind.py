@@ -27,10 +27,10 @@ from pufferdp.publish.kind import (
     differences,
     is_digest,
     model_claims,
-    stated_lengths,
     stated_ranges,
 )
 from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.stated_reading import stated_lengths
 from pufferdp.publish.tables.certificate import (
     MOST_CELLS,
     TableCertificate,
@@ -40,9 +40,10 @@ from pufferdp.publish.tables.certificate import (
 )
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.parsing import parse_question
-from pufferdp.publish.tables.problem import TableNoise, TableProblem, solve_table
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, clip_list, question_part, solve_table
 from pufferdp.publish.tables.questions import Question, QuestionNoise, Row
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
+from pufferdp.publish.verdict import certified_table_verdicts
 
 CURVE: Final = "curve-"
 """What mechanisms that are curves begin with."""
@@ -58,6 +59,8 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
         "table": "the released numbers; where they are there, their hash must be theirs and they must be possible",
+        "questions.accuracy.beta": "the probability that was chosen; alpha must follow from it",
+        "questions.clip": "the range that was chosen; the noise must follow from its width",
         "groups.count": "of a table that is not in the certificate: how many groups there are",
         "groups.named": "whether somebody has listed the groups; what is public must follow from it",
     }
@@ -95,10 +98,11 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             epsilon=c.guarantee.epsilon,
             adversary=checks.adversary(c.guarantee.adversary),
             part=c.data.part is True,
-            holes=c.data.dropped + (c.data.holes or 0) > 0,
+            holes=c.data.dropped + c.data.holes > 0,
             beta=c.questions[0].accuracy.beta,
             curve=c.mechanism.name.removeprefix(CURVE),
             ranges=stated_ranges(c.data),
+            sizes=c.groups.sizes,
         )
 
     def solve(self, problem: TableProblem, progress: Progress) -> TableNoise:
@@ -133,14 +137,15 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             **model_claims(problem.model),
             "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
             "dp_loss": Near(solution.dp_loss),
-            "questions": Near([_question(problem, solution, n) for n in range(len(problem.questions))]),
+            "questions": Near([question_part(problem, solution, n) for n in range(len(problem.questions))]),
             "groups": {
                 "per": Exact(grouping.per),
                 "keys": Exact(list(grouping.keys(facts["by"]))),
                 "named": Stated(grouping.named is not None),
                 "count": Stated(count) if table is None else Exact(count),
+                "sizes": Exact(problem.sizes),
             },
-            "data": data_claims(facts, problem.chains.lengths, problem.model, within_bins=within_bins(problem)),
+            "data": data_claims(facts, problem.model, within_bins=within_bins(problem)),
             "public": Exact(public_facts(problem, facts)),
             "table": {
                 "columns": Exact(list(columns)),
@@ -186,7 +191,12 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             problem = self.problem(stated)
         except (PufferdpError, ValueError, KeyError, TypeError):
             return []  # it does not hold by itself
+        strange = output.keys() - {"verdicts", "table", "estimate", "certificate", "signature"}
+        if strange:
+            return [f"{min(strange)} is a field that nothing is known about"]
         beside = {name: output[name] for name in ("table", "estimate") if name in output}
+        verdicts = [verdict.to_dict() for verdict in certified_table_verdicts(certificate)]
+        wrong = differences({"verdicts": Near(verdicts)}, {"verdicts": output.get("verdicts", verdicts)})
         try:
             tables = {name: _table(raw) for name, raw in beside.items()}
             table = tables.get("table") or _table(certificate["table"])
@@ -196,8 +206,8 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         except (PufferdpError, ValueError, KeyError, TypeError) as error:
             return [f"{' and '.join(beside)} cannot be read as a table: {type(error).__name__}"] if beside else []
         if "estimate" not in tables:
-            return []
-        return differences({"estimate": Near(nearest.to_dict())}, {"estimate": tables["estimate"].to_dict()})
+            return wrong
+        return wrong + differences({"estimate": Near(nearest.to_dict())}, {"estimate": tables["estimate"].to_dict()})
 
     def as_stated(self, solution: TableNoise, stated: Mapping[str, Any]) -> TableNoise:
         """With the DP loss of the certificate."""
@@ -214,7 +224,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             facts={
                 "per": problem.grouping.per,
                 "queries": [question.name for question in problem.questions],
-                "clip": [_listed(question.clip) for question in problem.questions],
+                "clip": [clip_list(question.clip) for question in problem.questions],
                 "split": list(problem.split),
                 "mechanism": f"{CURVE}{solution.curve}",
                 "epsilon": problem.epsilon,
@@ -265,13 +275,16 @@ def check_rows(problem: TableProblem, noise: TableNoise, table: ReleasedTable, r
     names = [row[:keys] for row in table.rows]
     if len(set(names)) < len(names) or not all(isinstance(name, str) for row in names for name in row):
         raise CertificateError("two rows of the table are of one group, or one has no name")
-    sizes = [row[keys] for row in table.rows]
-    if not all(type(size) is int and size >= 0 for size in sizes) or sum(map(_whole, sizes)) != records:
+    sizes: list[Any] = [row[keys] for row in table.rows]
+    if problem.hides_sizes:
+        if any(size is not None for size in sizes):
+            raise CertificateError("the table has the number of records of a group, and its sizes are hidden")
+    elif not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) != records:
         raise CertificateError(f"the records of the groups of {by!r} do not add up to {records}")
     at = keys + 1
     for question, law in zip(problem.questions, noise.questions, strict=True):
         width = len(question.labels(problem.model))
-        for row, size in zip(table.rows, map(_whole, sizes), strict=True):
+        for row, size in zip(table.rows, sizes, strict=True):
             _check_answer(problem.model, question, law, size, row[at : at + width])
         at += width
 
@@ -279,7 +292,7 @@ def check_rows(problem: TableProblem, noise: TableNoise, table: ReleasedTable, r
 def nearest_table(questions: Sequence[Question], model: Model, table: ReleasedTable) -> ReleasedTable:
     """A table with the nearest numbers that could be true; follows from the released one and what is public."""
     at = table.columns.index(RECORDS) + 1
-    sizes = [_whole(row[at - 1]) for row in table.rows]
+    sizes: list[Any] = [row[at - 1] for row in table.rows]
     parts: list[Sequence[tuple[Cell, ...]]] = [[row[:at] for row in table.rows]]
     for question in questions:
         width = len(question.labels(model))
@@ -290,7 +303,9 @@ def nearest_table(questions: Sequence[Question], model: Model, table: ReleasedTa
     return ReleasedTable(table.columns, rows)
 
 
-def _check_answer(model: Model, question: Question, noise: QuestionNoise, size: int, cells: Sequence[Any]) -> None:
+def _check_answer(
+    model: Model, question: Question, noise: QuestionNoise, size: int | None, cells: Sequence[Any]
+) -> None:
     numbers = tuple(cells)
     if any(isinstance(cell, (str, bool)) for cell in numbers):
         raise CertificateError(f"the answer to {question.name} is no number")
@@ -298,25 +313,6 @@ def _check_answer(model: Model, question: Question, noise: QuestionNoise, size: 
         question.check_answer(model, size, numbers, noise.balanced)
     except PufferdpError as error:
         raise CertificateError(str(error)) from None
-
-
-def _question(problem: TableProblem, solution: TableNoise, n: int) -> dict[str, Any]:
-    question, noise = problem.questions[n], solution.questions[n]
-    return {
-        "name": question.name,
-        "clip": _listed(question.clip),
-        "share": problem.split[n],
-        "dp_loss": solution.losses[n],
-        "labels": list(question.labels(problem.model)),
-        "noise": {
-            "kind": noise.kind,
-            "scale": noise.scale,
-            "balanced": noise.balanced,
-            "divided": noise.divided,
-        },
-        "accuracy": {"alpha": noise.alpha, "beta": noise.beta, "about": noise.about},
-        "theorem": noise.theorem,
-    }
 
 
 def _table(released: Mapping[str, Any]) -> ReleasedTable:
@@ -336,11 +332,3 @@ def _clip(clip: Sequence[float] | None) -> tuple[float, float] | None:
     if len(clip) != 2:
         raise CertificateError("a clip must be two numbers")
     return clip[0], clip[1]
-
-
-def _listed(clip: tuple[float, float] | None) -> list[float] | None:
-    return None if clip is None else [float(end) for end in clip]
-
-
-def _whole(size: Any) -> int:
-    return int(size)

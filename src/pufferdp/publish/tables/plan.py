@@ -17,8 +17,16 @@ from pufferdp.publish.answers.plan import count_lengths
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.tables.groups import PERIODS, Grouping
 from pufferdp.publish.tables.parsing import as_queries, parse_questions
-from pufferdp.publish.tables.problem import TableNoise, TableProblem, shares_of, solve_table
+from pufferdp.publish.tables.problem import (
+    TableNoise,
+    TableProblem,
+    check_sizes,
+    question_part,
+    shares_of,
+    solve_table,
+)
 from pufferdp.publish.tables.questions import Question
+from pufferdp.publish.verdict import Verdict, table_verdicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +43,7 @@ class TablePlan(Paged):
         p = self.problem
         return {
             "per": p.grouping.per,
+            **({} if p.grouping.zone is None else {"zone": p.grouping.zone}),
             "records": p.records,
             "longest_chain": p.chains.longest,
             "group_records": self.group_records,
@@ -44,8 +53,16 @@ class TablePlan(Paged):
             "adversary": str(p.adversary),
             "mechanism": f"curve-{self.noise.curve}",
             "dp_loss": self.noise.dp_loss,
+            "sizes": p.sizes,
             "queries": [self._question(n) for n in range(len(p.questions))],
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
         }
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Whether each question is accurate enough to be useful, for a group of ``group_records`` records."""
+        stated = [question_part(self.problem, self.noise, n) for n in range(len(self.problem.questions))]
+        return table_verdicts(stated, self.group_records, bool(self.problem.grouping.per))
 
     def _question(self, n: int) -> dict[str, Any]:
         question, noise, p = self.problem.questions[n], self.noise.questions[n], self.problem
@@ -80,6 +97,7 @@ def plan_table(
     clip: tuple[float, float] | None = None,
     part: bool = False,
     holes: bool = False,
+    sizes: str = "exact",
     progress: Progress | None = None,
 ) -> TablePlan:
     """Plan a table: all its questions together, on one budget.
@@ -97,6 +115,7 @@ def plan_table(
         clip: range of the numbers of sums and means.
         part: whether the chains are parts of series that go on before and after them.
         holes: whether records are missing between those that will be read.
+        sizes: ``hidden`` for a table without the number of records of each group.
         progress: called with a few words before each step.
     """
     model = as_model(model)
@@ -112,6 +131,7 @@ def plan_table(
         part=part,
         holes=holes,
         beta=beta,
+        sizes=check_sizes(sizes),
     )
     problem.columns()
     (progress or silent)("calibrating")

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.words import quoted_value
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.bounds.curves import CURVES
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Curve, Lowest
-from pufferdp.leakage.curves import CURVES
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve
@@ -34,6 +34,10 @@ _NO_SERIES: Final = (
     "a table needs a series of states (a chain, a clock, a hidden chain or a class of them): for records of other "
     "models no one curve says what every question together leaks; release one query at a time"
 )
+
+
+SIZES: Final = ("exact", "hidden")
+"""Whether the number of records of each group is published. It is no secret of the guarantee either way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +61,14 @@ class TableProblem:
     """The leakage curve by name, as a certificate states it; None: the lowest."""
     ranges: Ranges = EVERYTHING
     """Which records were read."""
+    sizes: str = "exact"
+    """Whether the number of records of each group is published: one of ``SIZES``."""
 
     def __post_init__(self) -> None:
         check_model(self.model)
+        if self.hides_sizes:
+            check_hidden(self.grouping, self.questions)
+            object.__setattr__(self, "questions", tuple(question.hiding_sizes() for question in self.questions))
         if not self.split:
             object.__setattr__(self, "split", shares_of((), len(self.questions)))
         if shares_of(self.split, len(self.questions)) and not math.isclose(math.fsum(self.split), 1, rel_tol=1e-9):
@@ -87,6 +96,11 @@ class TableProblem:
     def records(self) -> int:
         """Records of all groups together."""
         return self.chains.records
+
+    @property
+    def hides_sizes(self) -> bool:
+        """Whether the number of records of each group is not published."""
+        return self.sizes == "hidden"
 
     def columns(self) -> tuple[str, ...]:
         """The columns of the released numbers; refuses two of the same name."""
@@ -133,10 +147,35 @@ def solve_table(problem: TableProblem) -> TableNoise:
         dp_loss=dp_loss,
         losses=losses,
         questions=tuple(
-            question.noise(problem.model, loss, problem.beta)
+            question.noise(problem.model, loss, problem.beta, problem.records)
             for question, loss in zip(problem.questions, losses, strict=True)
         ),
     )
+
+
+def question_part(problem: TableProblem, solution: TableNoise, n: int) -> dict[str, Any]:
+    """A question with its share and its noise, as a certificate has it."""
+    question, noise = problem.questions[n], solution.questions[n]
+    return {
+        "name": question.name,
+        "clip": clip_list(question.clip),
+        "share": problem.split[n],
+        "dp_loss": solution.losses[n],
+        "labels": list(question.labels(problem.model)),
+        "noise": {
+            "kind": noise.kind,
+            "scale": noise.scale,
+            "balanced": noise.balanced,
+            "divided": noise.divided,
+        },
+        "accuracy": {"alpha": noise.alpha, "beta": noise.beta, "about": noise.about},
+        "theorem": noise.theorem,
+    }
+
+
+def clip_list(clip: tuple[float, float] | None) -> list[float] | None:
+    """A clipping range as JSON has it."""
+    return None if clip is None else [float(end) for end in clip]
 
 
 def _curve(problem: TableProblem) -> Curve:
@@ -155,6 +194,30 @@ def check_model(model: Model) -> None:
     """Refuse a model that is no series of states."""
     if series_of(model) is None:
         raise NotApplicableError(_NO_SERIES)
+
+
+def check_sizes(sizes: str) -> str:
+    """Return ``sizes``; reject a word that is none of ``SIZES``."""
+    if sizes not in SIZES:
+        raise ParameterError(f"sizes is {quoted_value(sizes)}; it must be {' or '.join(SIZES)}", value=sizes)
+    return sizes
+
+
+def check_hidden(grouping: Grouping, questions: Sequence[Question]) -> None:
+    """Reject hidden sizes where the certificate or an answer would show them."""
+    if grouping.person:
+        raise ParameterError(
+            "sizes is hidden, and the table is per person: the certificate states how long each series is, because the "
+            "noise depends on it; group by time or by a column, or use sizes='exact'",
+            value="hidden",
+        )
+    shares = next((question.name for question in questions if question.name == "frequency"), None)
+    if shares is not None:
+        raise ParameterError(
+            "sizes is hidden, and frequency divides whole counts by the number of records, which its fractions show; "
+            "ask for histogram",
+            value=shares,
+        )
 
 
 def shares_of(weights: Sequence[float] | str, questions: int) -> tuple[float, ...]:

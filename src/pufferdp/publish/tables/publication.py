@@ -22,13 +22,14 @@ from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import read_keyed
 from pufferdp.publish.series import Series
-from pufferdp.publish.tables.certificate import MOST_CELLS, TableCertificate
-from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records
+from pufferdp.publish.tables.certificate import IRREGULAR, MOST_CELLS, TableCertificate
+from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records, regular_step
 from pufferdp.publish.tables.kind import KIND, nearest_table
 from pufferdp.publish.tables.parsing import parse_questions
-from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, shares_of
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, check_sizes, shares_of
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
+from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -50,6 +51,11 @@ class TableRelease(Paged):
     model: Model = field(repr=False)
     """What was believed."""
 
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Whether each question is accurate enough to be useful, for a group of the average number of records."""
+        return certified_table_verdicts(self.certificate.to_dict())
+
     @cached_property
     def estimate(self) -> ReleasedTable:
         """The table with the nearest numbers that could be true; follows from the table and what is public."""
@@ -62,6 +68,7 @@ class TableRelease(Paged):
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints of a table."""
         return {
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "table": self.table.to_dict(),
             "estimate": self.estimate.to_dict(),
             "certificate": self.certificate.to_dict(),
@@ -77,6 +84,7 @@ def release_table(
     per: str | Sequence[str] | None = None,
     groups: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
+    sizes: str = "exact",
     adversary: str = "bdp",
     clip: tuple[float, float] | None = None,
     beta: float = 0.05,
@@ -96,6 +104,7 @@ def release_table(
         per: ``person``, a public column, ``day``, ``hour`` or ``week``, or one of the first two and a period.
         groups: the people or the values of the column that get a row; without them those in the data do.
         split: the weight of each question in the DP loss; all the same by default.
+        sizes: ``exact`` publishes how many records each group has, ``hidden`` does not.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         clip: range of the numbers of sums and means.
         beta: accuracy is certified at probability 1−beta.
@@ -114,6 +123,7 @@ def release_table(
         questions=parse_questions(several, clip=clip),
         grouping=Grouping.parse(per, series.by, groups),
         split=shares_of(split or (), len(several)),
+        sizes=check_sizes(sizes),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         beta=beta,
@@ -134,6 +144,8 @@ class ExactTable:
     facts: dict[str, Any]
     """How the data was read: public."""
     ranges: Ranges
+    regular: bool
+    """Whether records come at a regular time step, as far as times are known."""
 
     def __repr__(self) -> str:
         return f"ExactTable({self.facts})"
@@ -150,6 +162,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
     split: tuple[float, ...]
     epsilon: float
     adversary: Adversary
+    sizes: str = "exact"
     beta: float = 0.05
     keep_room: Room = field(default=lambda size: None)
 
@@ -187,6 +200,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             holes=exact.holes,
             facts=exact.facts,
             ranges=exact.ranges,
+            regular=regular_step(keyed),
         )
 
     @property
@@ -211,6 +225,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             part=self.reading.is_part,
             holes=holes,
             beta=self.beta,
+            sizes=self.sizes,
         )
 
     def room(self, exact: ExactTable) -> AbstractContextManager[object]:
@@ -230,7 +245,8 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             for question, noise in zip(problem.questions, solution.questions, strict=True)
         ]
         columns = (*self.grouping.keys(self.reading.by), RECORDS, *problem.columns())
-        table = ReleasedTable(columns, _rows(groups, answers))
+        sizes = [None] * len(groups.keys) if problem.hides_sizes else groups.sizes
+        table = ReleasedTable(columns, _rows(groups.keys, sizes, answers))
         with charged.certifying(table, lambda: f"the noisy table is {[list(columns), *map(list, table.rows)]}"):
             inline = len(table.rows) * len(columns) <= MOST_CELLS
             released = {
@@ -240,14 +256,17 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
                 "count": len(table.rows),
             }
             self.announce("certifying")
-            made = self.made(self.model, exact.facts, charged, released)
+            informative = bool(self.grouping.per) and not exact.regular and not problem.hides_sizes
+            made = self.made(self.model, exact.facts, charged, released, [IRREGULAR] * informative)
             certificate = self.kind.certify(problem, solution, made)
             return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
 
 
-def _rows(groups: Groups, answers: Sequence[Sequence[Sequence[Cell]]]) -> tuple[tuple[Cell, ...], ...]:
+def _rows(
+    keys: Sequence[tuple[str, ...]], sizes: Sequence[int | None], answers: Sequence[Sequence[Sequence[Cell]]]
+) -> tuple[tuple[Cell, ...], ...]:
     """A row for each group from the answers of each question."""
     return tuple(
         (*key, size, *(number for numbers in of_group for number in numbers))
-        for key, size, *of_group in zip(groups.keys, groups.sizes, *answers, strict=True)
+        for key, size, *of_group in zip(keys, sizes, *answers, strict=True)
     )

@@ -103,7 +103,7 @@ class QuantileQuestion(Question):
             return (*(low + (high - low) * (j / (GRID - 1)) for j in range(GRID - 1)), high)
         return tuple(sorted(set(self._numbers(model))))
 
-    def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
+    def noise(self, model: Model, dp_loss: float, beta: float, records: int = 0) -> QuestionNoise:
         """The scale in ranks: the quantiles of a question share its loss."""
         many, candidates = len(self.labels(model)), len(self.candidates(model))
         scale = selection_scale(dp_loss / many * (1 - 2**-52), 1)
@@ -133,11 +133,11 @@ class QuantileQuestion(Question):
             answers.append(tuple(answer))
         return answers
 
-    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+    def estimate_each(self, model: Model, sizes: Sequence[int | None], answers: Sequence[Row]) -> list[Row]:
         """Quantiles rise with their shares, and putting them in order brings none farther from the true ones."""
         return [tuple(sorted(value for value in answer if value is not None)) for answer in answers]
 
-    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
+    def check_answer(self, model: Model, records: int | None, answer: Row, balanced: bool = False) -> None:
         """Every number is a candidate."""
         super().check_answer(model, records, answer)
         candidates = set(self.candidates(model))

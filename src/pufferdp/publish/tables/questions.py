@@ -112,8 +112,8 @@ class Question(ABC):
         return tuple(kind if label == kind else f"{kind}:{label}" for label in self.labels(model))
 
     @abstractmethod
-    def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
-        """The noise at which the answer has this DP loss for each record, whatever the size of its group."""
+    def noise(self, model: Model, dp_loss: float, beta: float, records: int = 0) -> QuestionNoise:
+        """The noise at which the answer has this DP loss for each record, in a table of so many records in all."""
 
     @abstractmethod
     def measure_each(
@@ -129,11 +129,18 @@ class Question(ABC):
         """The question with noise of the kind that a certificate states."""
         return self
 
-    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
-        """The nearest answers that could be true, from those released and the records of each group."""
+    def hiding_sizes(self) -> Question:
+        """The question with an answer that does not show the number of records of a group.
+
+        Noise that adds up to 0 would: the noisy counts then add up to that number.
+        """
+        return self
+
+    def estimate_each(self, model: Model, sizes: Sequence[int | None], answers: Sequence[Row]) -> list[Row]:
+        """The nearest answers that could be true, from those released and the records of each group, where public."""
         return list(answers)
 
-    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
+    def check_answer(self, model: Model, records: int | None, answer: Row, balanced: bool = False) -> None:
         """Refuse an answer of a table that is verified, where no draw could have made it; balanced noise adds up."""
         if len(answer) != len(self.labels(model)):
             raise QueryError(f"the answer to {self.name} does not have one number for each label")

@@ -8,36 +8,35 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import parse_json
-from pufferdp.basics.frames import frame
+from pufferdp.basics.frames import csv_text, frame, quote_formula, unquote_formula
 from pufferdp.data.rewrite import csv_to_parquet, parquet_rows
 
 Cell = str | int | float | None
 """The name of a group, or a number; None where there is no such number."""
 RECORDS: Final = "records"
-"""The column that says how many records a group has."""
+"""The column that says how many records a group has; empty where that is hidden."""
 
 
 @dataclass(frozen=True)
 class ReleasedTable:
-    """A row for each group: what it is called, how many records it has, and the released numbers."""
+    """A row for each group: what it is called, how many records it has (None: hidden), and the released numbers."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
     def to_csv(self) -> bytes:
-        """The one spelling that is hashed: comma separated, numbers with all their digits, nothing where none is."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_spelled(cell) for cell in row] for row in self.rows)
-        return text.getvalue().encode("utf-8", "surrogatepass")
+        """The one spelling that is hashed: comma separated, numbers with all their digits, nothing where none is.
+
+        Names that a spreadsheet would run as formulas have a single quote before them.
+        """
+        return _bytes([quote_formula(cell) for cell in row] for row in (self.columns, *self.rows))
 
     @property
     def sha256(self) -> str:
@@ -75,7 +74,7 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
             return ReleasedTable(tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]))
         if name.lower().endswith(".parquet"):
             return _read_parquet(name)
-        lines = list(csv.reader(io.StringIO(Path(path).read_bytes().decode("utf-8-sig", "surrogatepass"))))
+        lines = list(csv.reader(io.StringIO(Path(path).read_bytes().decode("utf-8-sig", "surrogatepass"), newline="")))
     except OSError as error:
         raise CertificateError(f"table {name!r} cannot be read: {error.strerror}", value=path) from None
     except (ValueError, KeyError, TypeError, csv.Error):
@@ -84,12 +83,12 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
         raise CertificateError(f"table {name!r} is empty", value=path)
     head, *rows = lines
     keys = head.index(RECORDS) if RECORDS in head else len(head)
-    cells = tuple((*row[:keys], *(_number(text) for text in row[keys:])) for row in rows)
-    return ReleasedTable(tuple(head), cells)
+    cells = tuple((*map(unquote_formula, row[:keys]), *(_number(text) for text in row[keys:])) for row in rows)
+    return ReleasedTable(tuple(map(unquote_formula, head)), cells)
 
 
-def _spelled(cell: Cell) -> str:
-    return "" if cell is None else cell if isinstance(cell, str) else repr(cell)
+def _bytes(rows: Iterable[Iterable[object]]) -> bytes:
+    return csv_text(rows).encode("utf-8", "surrogatepass")
 
 
 def _number(text: str) -> Cell:
@@ -108,7 +107,7 @@ def _number(text: str) -> Cell:
 def _write_parquet(table: ReleasedTable, path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pufferdp-") as folder:
         source, target = Path(folder) / "table.csv", Path(folder) / "table.parquet"
-        source.write_bytes(table.to_csv())
+        source.write_bytes(_bytes((table.columns, *table.rows)))
         csv_to_parquet(source, {name: _kind(table.column(name)) for name in table.columns}, target)
         shutil.copyfile(target, path)
 

@@ -8,6 +8,7 @@ to 0, as in a histogram.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -68,7 +69,7 @@ class TransitionsQuestion(Question):
         """``before>after``, all that begin with the first state first."""
         return tuple(f"{before}{ARROW}{after}" for before in model.labels for after in model.labels)
 
-    def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
+    def noise(self, model: Model, dp_loss: float, beta: float, records: int = 0) -> QuestionNoise:
         """Discrete Laplace noise of scale 4/tau, rounded up."""
         law = self._law(model, scale_of(MOVE, dp_loss))
         return QuestionNoise(
@@ -97,20 +98,24 @@ class TransitionsQuestion(Question):
         """With the noise that a certificate states."""
         return replace(self, independent=not balanced)
 
-    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+    def hiding_sizes(self) -> Question:
+        """With noise of its own for each count."""
+        return replace(self, independent=True)
+
+    def estimate_each(self, model: Model, sizes: Sequence[int | None], answers: Sequence[Row]) -> list[Row]:
         """The nearest counts that are not below 0 and as many in all as were released."""
         numbers = np.array([[value or 0 for value in answer] for answer in answers], dtype=float)
-        most = np.maximum(np.array(sizes, dtype=float) - 1, 0)
+        most = np.array([math.inf if size is None else max(size - 1, 0) for size in sizes])
         total = np.clip(numbers.sum(axis=1), 0, most)[:, np.newaxis]
         nearest = np.where(total > 0, simplex(numbers, np.maximum(total, 1e-9)), 0.0)
         return [tuple(row) for row in nearest.tolist()]
 
-    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
+    def check_answer(self, model: Model, records: int | None, answer: Row, balanced: bool = False) -> None:
         """Counts are whole, and noise that adds up to 0 leaves as many pairs as there can be: fewer than records."""
         super().check_answer(model, records, answer)
         if any(type(value) is not int for value in answer):
             raise QueryError("the answer to transitions must be whole numbers")
-        if balanced and not 0 <= sum(value or 0 for value in answer) <= max(records - 1, 0):
+        if balanced and not 0 <= sum(value or 0 for value in answer) <= max((records or 0) - 1, 0):
             raise QueryError("the answer to transitions does not add up, as its noise makes it do")
 
     def _law(self, model: Model, scale: float) -> NoiseLaw:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import textwrap
 import threading
@@ -28,7 +29,7 @@ from pufferdp.report.layers import (
     Rule,
     Text,
 )
-from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, STRONG, TURNED, Theme
+from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, NAMES, STRONG, TURNED, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,7 +179,8 @@ def _ends(axes: Axes, chart: ChartData) -> None:
 def _names(axis: Axis, ticks: Any, across: bool, width: float, middle: float = 0.0) -> None:
     names = [short(name) for name in axis.names]
     turned = across and max(map(len, names)) * len(names) > TURNED * width
-    ticks([n + middle for n in range(len(names))], names, rotation=90 if turned else 0)
+    every = math.ceil(len(names) / (NAMES * width)) if across else 1  # so that names do not lie on each other
+    ticks([n + middle for n in range(0, len(names), every)], names[::every], rotation=90 if turned else 0)
 
 
 def _line(axes: Axes, layer: Line, chart: ChartData, theme: Theme) -> None:
@@ -229,7 +231,8 @@ def _bars(axes: Axes, layer: Bars, chart: ChartData, theme: Theme) -> None:
 def _range(axes: Axes, layer: Range, chart: ChartData, theme: Theme) -> None:
     middle = [(a + b) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     half = [(b - a) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
-    style: dict[str, Any] = {"fmt": "none", "color": theme.series[layer.series], "capsize": 4, "elinewidth": 1.3}
+    style: dict[str, Any] = {"fmt": "none", "color": theme.series[layer.series]}
+    style |= {"capsize": 4, "elinewidth": 1.3} if len(layer.at) <= MANY else {"capsize": 0, "elinewidth": 0.6}
     style |= {"label": short(layer.label, 60) or None, "zorder": 3}
     if layer.along == "y":
         axes.errorbar(layer.at, middle, yerr=half, **style)

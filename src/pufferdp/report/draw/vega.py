@@ -74,7 +74,7 @@ def _place(axis: Axis, value: float) -> Any:
 
 def _words(axis: Axis, width: float) -> dict[str, Any]:
     turned = max(map(len, axis.names)) * len(axis.names) > TURNED * width
-    return {"title": axis.name or None, "axis": {"labelAngle": -90 if turned else 0}}
+    return {"title": axis.name or None, "axis": {"labelAngle": -90 if turned else 0, "labelOverlap": "greedy"}}
 
 
 def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str, Any]:

@@ -12,15 +12,13 @@ from pufferdp.basics.words import number
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.estimate import (
     LEAST_SURPRISE,
-    MISFIT,
     PROBABILITY,
     answer_belief,
     hardly_explained,
     why_not_denoised,
 )
 from pufferdp.publish.answers.intervals import intervals
-from pufferdp.publish.answers.limits import answer_range
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.verdict import certified_verdict
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.problem import Problem
     from pufferdp.publish.answers.publication import Release
 
-LITTLE: Final = 0.5
-"""An error of this share of the most an answer can be leaves little to read in it."""
 REASONS: Final = "see text(verbose=True) or to_dict() for the reasons"
 MOST_PEOPLE: Final = 20
 """Of a larger fleet the first are shown."""
@@ -120,13 +116,10 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
     about = secret_words(g["framework"] is not None, width, g.get("unit"))
     unexplained = _surprise(certificate)
-    # Certificates of earlier versions do not say it themselves.
-    sealed = certificate
-    if unexplained and MISFIT not in sealed["warnings"]:
-        certificate = {**sealed, "warnings": [*sealed["warnings"], MISFIT]}
     return Page(
         title=f"Private release: {query['name']} of {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}{_beside(g)}, {certificate['created'][:10]}",
+        verdict=(certified_verdict(certificate).sentence,),
         sections=(
             Section(
                 title="The promise",
@@ -163,7 +156,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
             *unexplained,
         ),
         warnings=tuple(certificate["warnings"]),
-        data=sealed,
+        data=certificate,
         certified=True,
     )
 
@@ -267,61 +260,24 @@ def fleet_page(fleet: Fleet) -> Page:
 
 
 def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
-    """Whether one may publish and with what error, and what to do where one may not or where it says little.
+    """Whether a release is possible and accurate enough to be useful, and what to do where it is not.
 
     ``refused`` are mechanisms that the budget of a ledger has no room for.
     """
-    kept = [c for c in plan.candidates if c.applies]
-    best = next((c for c in kept if c.mechanism not in refused), None)
-    if not kept:
+    applying = [c for c in plan.candidates if c.applies]
+    best = next((c for c in applying if c.mechanism not in refused), None)
+    if not applying:
         return (
-            "You may not: no mechanism keeps this promise here.",
-            "Ask another query, promise against another adversary, or take another model.",
+            "Not possible: no mechanism gives this guarantee here.",
+            "Ask another query, choose another adversary, or use another model.",
         )
     if best is None:
         return (
-            "You may not: every mechanism that applies spends more than the budget has left.",
-            "Take a smaller epsilon, other records, or another data set.",
+            "Over budget: every mechanism that applies spends more than the budget has left.",
+            "Lower ε, use other records, or use another data set.",
         )
-    assert best.calibration is not None
-    assert best.accuracy is not None
-    problem, alpha = plan.problem, best.accuracy.alpha
-    each = "each number" if len(problem.bound.labels) > 1 else "the number"
-    if best.calibration.scale == 0:
-        return (f"You may: {each} is exact, for the answer does not depend on any secret.",)
-    share, error = _share(problem, alpha)
-    sure = f"with probability {1 - best.accuracy.beta:.4g}"
-    room = () if best is kept[0] else (f"The budget has room for {best.mechanism}, and none for {kept[0].mechanism}.",)
-    hopeless_here = plan.limit is not None and plan.limit.hopeless
-    if not hopeless_here and (share is None or share < LITTLE):
-        return (f"You may: {each} is off by less than {error}, {sure}.", *room)
-    little = f"You may, but it would say very little: {each} may be off by up to {error}, {sure}."
-    if hopeless_here:  # a warning says what would help
-        return (little, *room)
-    return (little, *room, "Raise epsilon, take more records, or ask for less.")
-
-
-def _share(problem: Problem, alpha: float) -> tuple[float | None, str]:
-    """An error as a share of the most an answer can be, where that is known, and in words."""
-    kind, error = problem.query.kind, number(alpha)
-    if kind is QueryKind.FREQUENCY:
-        return alpha, f"{error}, {_percent(alpha)} of the whole"
-    if kind in (QueryKind.COUNT, QueryKind.HISTOGRAM):
-        records = problem.records or None
-        return (
-            (None, error)
-            if records is None
-            else (
-                alpha / records,
-                f"{error}, {_percent(alpha / records)} of {records:,} {'record' if records == 1 else 'records'}",
-            )
-        )
-    whole = answer_range(problem) if kind in (QueryKind.SUM, QueryKind.MEAN) else None
-    return (alpha / whole, f"{error}, {_percent(alpha / whole)} of its range") if whole else (None, error)
-
-
-def _percent(share: float) -> str:
-    return f"{number(round(100 * share, 1))} %" if share >= 0.0005 or not share else "less than 0.1 %"
+    other = f"The budget has room for {best.mechanism}, and none for {applying[0].mechanism}."
+    return (plan.verdict_on(best).sentence, *([] if best is applying[0] else [other]))
 
 
 def plan_promise(plan: Plan) -> Words:
@@ -349,7 +305,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[s
         title=f"Plan: {content['query']}",
         lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_beside(content)}; no data was read",
         verdict=plan_verdict(plan, refused),
-        opening=(_plan_title(content),),
+        opening=tuple(filter(None, (_plan_title(content), content.get("zone")))),
         sections=(
             Section(title="The promise", blocks=(plan_promise(plan),)),
             Section(title="The accuracy", blocks=_candidates(content, best, warnings)),

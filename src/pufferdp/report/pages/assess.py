@@ -23,12 +23,11 @@ def audit_page(audit: AuditReport) -> Page:
     """What a mechanism claims, what was proved about it, and who learns that much."""
     content, claim = audit.to_dict(), audit.dp_epsilon
     if claim is None:
-        question = "The mechanism claims no DP loss. The audit says what it leaks about one record."
+        question = "The mechanism claims no DP ε. The audit says what it leaks about one record."
     else:
         question = (
-            f"The mechanism claims a DP loss of {_beside(claim, audit.dp_delta)}: somebody who knows all other records "
-            "learns no more than that about the last one. The audit asks what somebody learns who knows "
-            f"{audit.adversary.knows}, and how records are correlated."
+            f"Claim: a DP ε of {_beside(claim, audit.dp_delta)}, against an adversary who knows all other records. The "
+            f"audit asks what leaks under this model to an adversary who knows {audit.adversary.knows}."
         )
     table = _audit_table(audit)
     verdict, learners = _verdict(audit), (*_learners(audit), _account(audit))
@@ -36,7 +35,8 @@ def audit_page(audit: AuditReport) -> Page:
         title=f"Audit: {audit.mechanism}",
         lead=f"{audit.records:,} records, {audit.calls:,} runs of the mechanism",
         opening=(
-            f"{audit.mechanism} over {audit.records:,} records, for an adversary who knows {audit.adversary.knows}",
+            f"{audit.mechanism} over {audit.records:,} records, under this model, for an adversary who knows "
+            f"{audit.adversary.knows}",
         ),
         sections=(
             Section(title="The claim", blocks=(Words((question, DP), Medium.PAGES),)),
@@ -46,14 +46,14 @@ def audit_page(audit: AuditReport) -> Page:
                     Words((verdict,), Medium.PAGES),
                     table,
                     Words((verdict, *learners), Medium.TERMINAL),
-                    Figure(make=lambda: audit_panels(content), caption="Striped: what is claimed."),
+                    Figure(make=lambda: audit_panels(content), caption="Striped: the claim."),
                 ),
             ),
-            Section(title="Who learns that much", blocks=(Words(learners, Medium.PAGES),)),
+            Section(title="The best attacks", blocks=(Words(learners, Medium.PAGES),)),
         ),
         words=(
-            "What is proved holds for this mechanism, this model and this adversary, with the confidence "
-            "that is said. What was not found may still leak: an audit proves leakage, never its absence.",
+            "The lower bounds hold for this mechanism, under this model and for this adversary, with the stated "
+            "confidence. An audit proves leakage, never its absence.",
         ),
         facts=(
             ("adversary", f"{audit.adversary}: knows {audit.adversary.knows}"),
@@ -68,21 +68,21 @@ def audit_page(audit: AuditReport) -> Page:
 
 
 def _audit_table(audit: AuditReport) -> Table:
-    """Two promises, two columns: what the adversary learns who was played, and what the DP claim is about."""
+    """One column for the adversary that was audited, and one for the adversary of the DP claim."""
     claim, apart = audit.dp_epsilon, audit.dp_epsilon is not None and audit.adversary is not Adversary.DP
     claim_lower = "" if audit.claim_lower is None else _beside(audit.claim_lower, audit.dp_delta)
     proved = f"proved by attack, with {100 * audit.confidence:g} % confidence"
-    rows = [("at least", proved, _beside(audit.counted, audit.upper_delta), claim_lower)]
+    rows = [("lower bound", proved, _beside(audit.counted, audit.upper_delta), claim_lower)]
     if audit.lower > audit.counted:
-        rows.append(("at least", "computed for one output, from the mechanism's law", number(audit.lower), ""))
+        rows.append(("lower bound", "computed for one output of this mechanism", number(audit.lower), ""))
     if audit.exact is not None:
-        rows.append(("exactly", "computed", number(audit.exact), ""))
+        rows.append(("exact", "computed", number(audit.exact), ""))
     if audit.upper is not None:
-        rows.append(("at most", _upper_source(audit), _beside(audit.upper, audit.upper_delta), ""))
+        rows.append(("upper bound", _upper_source(audit), _beside(audit.upper, audit.upper_delta), ""))
     if claim is not None:
         claimed = _beside(claim, audit.dp_delta)
-        words = "DP, towards someone who knows all other records"
-        rows.append(("claimed", words, "" if apart else claimed, claimed))
+        words = "DP, against an adversary who knows all other records"
+        rows.append(("claim", words, "" if apart else claimed, claimed))
     head = ("leakage", "", "the adversary", "the DP claim")
     if apart:
         return Table(caption="Leakage about one record", head=head, rows=tuple(rows), left=2)
@@ -95,9 +95,12 @@ def _audit_table(audit: AuditReport) -> Table:
 
 
 def _audit_warnings(audit: AuditReport) -> tuple[str, ...]:
+    warnings = [] if audit.complete else ["the time limit ended the audit early"]
     if audit.refuted:
-        return ("the claim is proved wrong",)
-    return () if audit.responds else ("the output never depended on the data",)
+        warnings.append("the claim is proved wrong")
+    elif not audit.responds:
+        warnings.append("the output never depended on the data")
+    return tuple(warnings)
 
 
 def _beside(value: float, delta: float) -> str:
@@ -109,46 +112,46 @@ def _upper_source(audit: AuditReport) -> str:
     if audit.curve is None:
         return "by theory"
     only = "" if audit.universal else ", for clipped sums and their like"
-    return f"whatever keeps the claim ({audit.curve} curve{only})"
+    return f"any mechanism that satisfies the claim ({audit.curve} bound{only})"
 
 
 def _verdict(audit: AuditReport) -> str:
     claim, claimed = audit.claim_lower, audit.dp_epsilon
     if claim is not None and claimed is not None and claim > claimed:
         return (
-            f"The claim is wrong: to someone who knows all other records the mechanism leaks at least "
+            f"The claim is wrong: to an adversary who knows all other records the mechanism leaks at least "
             f"{_beside(claim, audit.dp_delta)}, and it claims {_beside(claimed, audit.dp_delta)}."
         )
     if audit.upper is not None and audit.lower > audit.upper:
         return (
-            f"The claim is wrong: no mechanism that keeps it leaks more than {_beside(audit.upper, audit.upper_delta)}."
+            f"The claim is wrong: under this model, no mechanism that satisfies it leaks more than "
+            f"{_beside(audit.upper, audit.upper_delta)}."
         )
     if not audit.responds:
         return (
-            "The output never depended on the data: not even data sets that differ in every record could be told "
-            "apart by it. So this audit says nothing in favour of the mechanism. See whether it reads the "
-            "records as they are "
-            "handed over: states by their names, as the data has them."
+            "The output never depended on the data: data sets that differ in every record are indistinguishable by it. "
+            "So this audit says nothing in favour of the mechanism. Check that it reads the records in the form in "
+            "which it gets them: states by their names, as the data has them."
         )
     if claimed is None:
         return (
-            "The mechanism claims no DP loss, so theory sets no upper bound."
+            "The mechanism claims no DP ε, so there is no upper bound."
             if audit.exact is None
-            else f"It leaks at least {number(audit.lower)}, and exactly {number(audit.exact)}."
+            else f"Under this model it leaks at least {number(audit.lower)}, and exactly {number(audit.exact)}."
         )
+    if audit.tests == 0 and not audit.complete:
+        return "The time limit ended the audit before an event was tested: it says nothing for or against the claim."
     held = f"Nothing was found against the claim of {_beside(claimed, audit.dp_delta)}"
     if audit.lower <= claimed:
-        more = audit.exact is not None and audit.exact > claimed * (1 + 1e-9)
-        found = "no attack got more than that"
-        if not more:
-            return f"{held}, and {found}."
+        if audit.exact is None or audit.exact <= claimed * (1 + 1e-9):
+            return f"{held}, and no attack proved more than that."
         return (
-            f"{held}, and {found}. But the records are correlated, and what is known of the mechanism says more: the "
-            f"adversary can learn exactly {number(audit.exact)}."
+            f"{held}, and no attack proved more than that. But the records are correlated: under this model the "
+            f"mechanism leaks exactly {number(audit.exact)}."
         )
     return (
-        f"{held}: DP bounds what one record adds for someone who knows all others. But the records are correlated, and "
-        f"someone who knows the model learns more: at least {number(audit.lower)}."
+        f"{held}, which is about an adversary who knows all other records. But the records are correlated: under this "
+        f"model the mechanism leaks at least {number(audit.lower)}."
     )
 
 
@@ -163,34 +166,39 @@ def _learners(audit: AuditReport) -> tuple[str, ...]:
 def _account(audit: AuditReport) -> str:
     tests = "1 event was tested" if audit.tests == 1 else f"{audit.tests} events were tested"
     sure = f"with {100 * audit.confidence:g} % confidence" + (" together" if audit.tests > 1 else "")
-    return (
-        f"{audit.tried:,} adversaries were tried with few runs each to find the worst; then {tests} on fresh runs, "
-        f"{sure}. {audit.calls:,} runs in all, which are taken to be independent."
+    account = (
+        f"The search tried {audit.tried:,} adversaries with few runs each; then {tests} on fresh runs, {sure}. "
+        f"{audit.calls:,} run{'s' * (audit.calls != 1)} in total, assumed to be independent."
     )
+    if audit.complete:
+        return account
+    return f"{account} The time limit ended the audit early: the bounds are valid, and more time may prove more."
 
 
 def audit_attack_page(attack: AuditAttack) -> Page:
-    """Somebody who learns much, and from what."""
+    """What the adversary knows, guesses and proves."""
     return Page(
         title="An attack",
-        sections=(Section(title="Who learns that much", blocks=(Words((_learner(attack),)),)),),
+        sections=(Section(title="The attack", blocks=(Words((_learner(attack),)),)),),
         data=attack.to_dict(),
         kind="attack",
     )
 
 
 def _learner(attack: AuditAttack) -> str:
+    attacker = (
+        f"Best attack {'computed' if attack.computed else 'found'}: the target is {attack.record}. The adversary knows "
+        f"{attack.knows}. The adversary guesses {attack.concludes} when {attack.event}."
+    )
     if attack.computed:
         return (
-            f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. By the law of "
-            f"the mechanism that has probability {number(attack.shares[0])} where the record is {attack.concludes}, "
-            f"and {number(attack.shares[1])} where it is {attack.instead}: computed, not counted."
+            f"{attacker} The probability of that is {number(attack.shares[0])} if the record is {attack.concludes} and "
+            f"{number(attack.shares[1])} if it is {attack.instead}: computed, not counted."
         )
     return (
-        f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. Where the record "
-        f"is {attack.concludes} that happened in {number(attack.shares[0])} of the runs, where it is {attack.instead} "
-        f"in {number(attack.shares[1])}. When they see it and say {attack.concludes}, they are right at least "
-        f"{number(attack.right)} of the time; before the release it was {number(attack.before)}."
+        f"{attacker} That happened in {number(attack.shares[0])} of the runs where the record is {attack.concludes}, "
+        f"and in {number(attack.shares[1])} where it is {attack.instead}. The guess is right with probability at least "
+        f"{number(attack.right)}; before the release, {attack.concludes} had probability {number(attack.before)}."
     )
 
 
@@ -200,14 +208,14 @@ def audit_panels(report: dict[str, Any]) -> Panels:
     claim, others = report["claim"], report["adversary"] != str(Adversary.DP)
     knows = Adversary(report["adversary"]).knows
     rows: list[tuple[str, float | None, BarKind]] = [
-        ("at most, by theory", report["upper"], "pale"),
-        ("exactly", report["exact"], "pale"),
-        ("at least, computed", report["lower"] if report["lower"] != report["counted"] else None, "pale"),
-        ("at least, by attack", report["counted"], "full"),
+        ("upper bound", report["upper"], "pale"),
+        ("exact", report["exact"], "pale"),
+        ("lower bound, computed", report["lower"] if report["lower"] != report["counted"] else None, "pale"),
+        ("lower bound, by attack", report["counted"], "full"),
     ]
     tested: list[tuple[str, float | None, BarKind]] = [
-        ("claimed as DP", claim["dp_epsilon"], "hatched"),
-        ("at least, by attack", claim["lower"], "full"),
+        ("DP claim", claim["dp_epsilon"], "hatched"),
+        ("lower bound, by attack", claim["lower"], "full"),
     ]
     if others:
         parts = [_leakage(rows, knows)]
@@ -228,7 +236,7 @@ def _leakage(rows: list[tuple[str, float | None, BarKind]], knows: str) -> Chart
         layers.append(Bars(at=(place,), values=(value,), kind=kind))
         layers.append(Text(x=value, y=place, words=number(value), align="left", right=5))
     event_words = "; ".join(f"{name} {number(value)}" for name, value, _ in reversed(shown))
-    axis = f"leakage about one record to someone who knows {knows}"
+    axis = f"leakage about one record to an adversary who knows {knows}"
     return Chart(
         title="",
         x=Axis(name=axis, low=0.0, high=1.2 * max(value for _, value, _ in shown) or 1.0),
@@ -250,8 +258,8 @@ def _event(attack: dict[str, Any], confidence: float) -> Chart:
         layers.append(Text(x=max(share, edge, least), y=place, words=number(share), align="left", right=9))
     bounds = tuple(max(edge, least) for edge in edges)
     layers.append(Points(x=bounds, y=(0.0, 1.0), series=3, label="bound used in the proof"))
-    event_words = f"Event: {attack['event']}. Seen, they say {attack['concludes']} and are right at least "
-    event_words += f"{number(attack['right'])} of the time ({number(attack['before'])} before), "
+    event_words = f"Event: {attack['event']}. The guess {attack['concludes']} is then right with probability at least "
+    event_words += f"{number(attack['right'])} ({number(attack['before'])} before the release), "
     event_words += f"with {100 * confidence:g} % confidence."
     return Chart(
         title=event_words,
@@ -349,11 +357,11 @@ def stream_page(stream: StreamReport) -> Page:
     columns = (losses, stream.backward, stream.forward, stream.total)
     rows = tuple((name, *(number(float(part[at])) for part in columns)) for name, at in _stream_rows(stream))
     table = Table(
-        caption="Leakage about the record of a step, at most",
+        caption="Leakage about the record of a step under this model, at most",
         head=("step", "spends", "backward", "forward", "total"),
         rows=rows,
     )
-    title = f"A stream {over}, {spent}, for an adversary who knows {stream.adversary.knows}"
+    title = f"A stream {over}, {spent}, under this model, for an adversary who knows {stream.adversary.knows}"
     figures = () if stream.length is None else (Figure(make=lambda: stream_chart(content)),)
     return Page(
         title=title,
@@ -377,16 +385,16 @@ def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
     where = "any record" if stream.worst is None else f"record {stream.worst:,}"
     own = float(stream.losses[0 if stream.worst is None else stream.worst - 1])
     leaks = (
-        f"Whatever the algorithm, the odds about {where} shift by at most e^{up_to(stream.upper)}; its own output "
-        f"alone shifts them by e^{number(own)}."
+        f"Under this model, any such stream changes the odds between two values of {where} by at most a factor of "
+        f"e^{up_to(stream.upper)}; the record's own output alone by at most e^{number(own)}."
     )
     if stream.upper > 0:
         leaks += f" {reached(stream.lower, stream.exact)}"
     sentences = [leaks, *stream.attack.sentences]
     if stream.curve is not None and bool((stream.losses < stream.losses.max()).any()):
         sentences.append(
-            f"If every step spent as much as the one that spends most, {number(float(stream.losses.max()))}, a record "
-            f"would leak up to {up_to(stream.curve)}."
+            f"Under this model, a record would leak up to {up_to(stream.curve)} if every step had the largest of these "
+            f"DP losses, {number(float(stream.losses.max()))}."
         )
     return tuple(sentences)
 
@@ -395,16 +403,16 @@ def stream_budget_page(budget: StreamBudget) -> Page:
     """What each step may spend so that no record leaks more than the target."""
     over = "a stream without end" if budget.length is None else f"a stream of {budget.length:,} steps"
     sentences = [
-        f"A leakage of at most {number(budget.target)} from {over}, for an adversary who knows "
+        f"A leakage of at most {number(budget.target)} from {over}, under this model, for an adversary who knows "
         f"{budget.adversary.knows}.",
-        f"Spend a DP epsilon of {up_to(budget.constant, down=True)} at each step, with any DP library that uses "
-        "the step's record alone.",
+        f"Under this model, a DP ε of {up_to(budget.constant, down=True)} at each step keeps it, with any DP library "
+        "that uses the step's record alone.",
     ]
     if budget.ends is not None and max(budget.ends) > budget.ends[1]:
         first, middle, last = (up_to(e, down=True) for e in budget.ends)
         sentences.append(
-            f"Or spend {first} at the first step, {middle} at those between and {last} at the last: whatever the "
-            "number of steps, no record leaks more."
+            f"Under this model, a DP ε of {first} at the first step, {middle} at those between and {last} at the last "
+            "keeps it too, whatever the number of steps."
         )
     return Page(
         title="What each step may spend",
@@ -415,34 +423,53 @@ def stream_budget_page(budget: StreamBudget) -> Page:
 
 
 def robustness_page(left: Robustness) -> Page:
-    """What is left of a promise against one belief."""
-    sentences = [f"Promised to whoever believes the model: epsilon {number(left.promised)}."]
-    if math.isinf(left.delta):
-        sentences += ["Kept towards this belief: nothing.", f"Why: {left.reason}."]
-    elif left.delta == 0:
-        sentences.append(
-            f"Kept towards this belief: epsilon {number(left.promised)}, all of it. The class contains it."
-        )
-    else:
-        most = "" if left.exact else "at most "
-        given = f"Record {left.record} decides: given that it is {left.value}"
-        if left.secret is not None:
-            given = f"The secret {left.secret!r} decides: given it"
-        power = f"e^{number(left.delta)}" + (f" = {number(math.exp(left.delta))}" if left.delta < 300 else "")
-        sentences += [
-            f"Kept towards this belief: epsilon {number(left.epsilon)}, which is {number(left.promised)} + 2·"
-            f"{number(left.delta)}.",
-            f"{given}, some outcome is {most}{power} times as likely to one of the two as to the other.",
-        ]
-        if not left.exact:
-            sentences.append("This is an upper bound: some model of the class may be nearer to the belief.")
-    sentences.append(f"This is for an adversary who knows {Adversary.PUFFERFISH.knows}.")
+    """What a guarantee is worth against an adversary who uses another model."""
     return Page(
-        title="What is left of a promise",
-        sections=(Section(title="Against another belief", blocks=(Words(tuple(sentences)),)),),
+        title="The guarantee under another model",
+        sections=(Section(title="Against another model", blocks=(Words(_robustness_sentences(left)),)),),
         data=left.to_dict(),
         kind="robustness",
     )
+
+
+def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
+    promised = number(left.promised)
+    sentences = [f"Guarantee under the model: ε = {promised}."]
+    if math.isinf(left.delta):
+        sentences.append(
+            "Any mechanism: no guarantee follows against an adversary who uses the alternative model. Reason: "
+            f"{left.reason}."
+        )
+    elif left.delta == 0:
+        sentences.append(
+            f"Any mechanism: the guarantee of ε = {promised} holds in full against an adversary who uses the "
+            "alternative model, because the class contains it."
+        )
+    else:
+        sentences.append(
+            "Any mechanism: against an adversary who uses the alternative model, the guarantee weakens from ε = "
+            f"{promised} to ε = {number(left.epsilon)} ({promised} + 2 × {number(left.delta)})."
+        )
+    if left.leakage_under_other is None:
+        sentences.append(f"DP noise: no bound under the alternative model, because {left.leakage_reason}.")
+    else:
+        spent, leaks = up_to(left.dp_epsilon, down=True), up_to(left.leakage_under_other)
+        sentences += [
+            f"DP noise with ε = {spent}: leaks at most {leaks} under the alternative model.",
+            f"Guarantee of that noise against this adversary: ε = {up_to(left.guarantee)}, the smaller of the two.",
+        ]
+    if 0 < left.delta < math.inf:
+        given = (
+            f"record {left.record} is {left.value}" if left.secret is None else f"the secret {left.secret!r} is true"
+        )
+        power = f"e^{number(left.delta)}" + (f" = {number(math.exp(left.delta))}" if left.delta < 300 else "")
+        sentences.append(
+            f"Distance: given that {given}, some outcome is {'' if left.exact else 'at most '}{power} times as likely "
+            "under one model as under the other."
+        )
+        if not left.exact:
+            sentences.append("The distance is an upper bound: another model of the class may be nearer.")
+    return *sentences, f"Adversary: knows {Adversary.PUFFERFISH.knows}."
 
 
 _NAMES: Final = {
@@ -474,7 +501,7 @@ def stream_chart(stream: dict[str, Any]) -> Chart:
 
 
 def drift_chart(drift: dict[str, Any]) -> Chart:
-    """A curve over the probability; the model is where it touches the promise, the belief a point on it."""
+    """A curve over the probability; the model is where it touches the guarantee, the alternative a point on it."""
     points = [p for p in drift["points"] if p["epsilon"] is not None]
     belief, promised = drift["belief"], drift["promised"]
     layers: list[Layer] = [
@@ -482,17 +509,17 @@ def drift_chart(drift: dict[str, Any]) -> Chart:
         Rule(at=promised, pale=True, series=1),
         Points(x=(drift["probability"],), y=(promised,), label="the model", hollow=True),
     ]
-    title = f"epsilon {promised:g} was promised, {drift['length']:,} records, adversary pufferfish"
-    alt = f"What is kept of the promise while one probability drifts: {title}."
+    title = f"guarantee ε = {promised:g} under the model, {drift['length']:,} records, adversary pufferfish"
+    alt = f"The bound for every mechanism while one probability drifts: {title}."
     if belief is not None and belief["epsilon"] is not None:
         at, epsilon_kept = belief["probability"], belief["epsilon"]
-        layers.append(Points(x=(at,), y=(epsilon_kept,), label="the belief", series=3))
+        layers.append(Points(x=(at,), y=(epsilon_kept,), label="the alternative model", series=3))
         layers.append(Text(x=at, y=epsilon_kept, words=number(epsilon_kept), align="left", right=8, up=-7))
-        alt += f" The belief, at {number(at)}, keeps {number(epsilon_kept)}."
+        alt += f" The alternative model, at {number(at)}, has {number(epsilon_kept)}."
     return Chart(
         title=title,
         x=Axis(name=f"probability that {drift['to']} follows {drift['from']}"),
-        y=Axis(name="epsilon kept towards a belief at this place", low=0.0),
+        y=Axis(name="Effective ε under the alternative model", low=0.0),
         layers=tuple(layers),
         alt=alt,
     )

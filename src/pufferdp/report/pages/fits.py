@@ -22,7 +22,7 @@ OWNERS: Final = "The checks read the exact data. They are for whoever owns the d
 
 def fit_page(fit: Fit) -> Page:
     """A fitted model, what was left out of it, whether it describes the data, and what it costs."""
-    words = [repr(fit.model)]
+    words = [repr(fit.model), *([] if fit.zone is None else [fit.zone])]
     if fit.left_out:
         words.append(f"Left out, because the data never leaves them: {', '.join(fit.left_out)}.")
     if fit.prior is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.words import number, up_to
+from pufferdp.basics.words import number, rounded, up_to
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
@@ -16,11 +16,13 @@ from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promis
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
-    from pufferdp.publish.flips.estimate import FlipEstimate
+    from pufferdp.publish.flips.estimate import FlipEstimate, Interval
     from pufferdp.publish.flips.plan import FlipDesign
     from pufferdp.publish.flips.publication import Flip
 
 _MOST_CELLS: Final = 100
+_MOST_NAMED: Final = 8
+"""Estimates that are named where there are none."""
 
 
 def flip_page(flip: Flip, comparison: PlainFlips | None = None) -> Page:
@@ -185,44 +187,58 @@ def estimate_page(estimate: FlipEstimate) -> Page:
         f"{estimate.records:,} records of {some}. Each true number lies in its range with a confidence of {sure}, by "
         "itself. This is made from what was published: it costs no budget.",
     )
-    words = [
+    words = (
         "Ranges are about the true records that were sent, whatever the model; those of transitions are approximate."
-    ]
-    if any(map(math.isnan, estimate.transitions.value.ravel())):
-        words.append("A transition without a number starts from a state of which the series say too little.")
+    )
     table = Table(
         caption="Share of the records in each state",
-        head=("state", "share", f"{sure} from", "to"),
-        rows=tuple(
-            (label, *(number(part[n]) for part in (shares.value, shares.low, shares.high)))
-            for n, label in enumerate(labels)
-        ),
+        head=("state", "share", f"{sure} interval"),
+        rows=tuple((label, *_ranged(shares, n)) for n, label in enumerate(labels)),
     )
     moves = Table(
         caption="How often each state follows each, with ranges",
         head=("state", *(f"then {label}" for label in labels)),
-        rows=tuple((label, *(_ranged(estimate, a, b) for b in range(len(labels)))) for a, label in enumerate(labels)),
+        rows=tuple(
+            (label, *("{} ({})".format(*_ranged(estimate.transitions, (a, b))) for b in range(len(labels))))
+            for a, label in enumerate(labels)
+        ),
     )
     return Page(
         title="Estimates from flipped series",
         lead=f"{estimate.records:,} records, {some}",
+        verdict=_not_estimable(estimate),
         opening=opening,
         sections=(
             Section(
                 title="States",
                 blocks=(table, Figure(make=lambda: estimate_chart(estimate), caption="The same, drawn.")),
             ),
-            Section(title="Transitions", blocks=(moves, Words(tuple(words)))),
+            Section(title="Transitions", blocks=(moves, Words((words,)))),
         ),
         data=estimate.to_dict(),
     )
 
 
-def _ranged(estimate: FlipEstimate, a: int, b: int) -> str:
-    part = estimate.transitions
-    value = float(part.value[a, b])
-    shown = "?" if math.isnan(value) else number(value)
-    return f"{shown} ({number(float(part.low[a, b]))} to {number(float(part.high[a, b]))})"
+def _ranged(part: Interval, place: int | tuple[int, int]) -> tuple[str, str]:
+    """A share and its interval, with the decimals that its error supports."""
+    value, low, high = (float(numbers[place]) for numbers in (part.value, part.low, part.high))
+    error = (high - low) / 2
+    shown = "not estimable" if math.isnan(value) else rounded(value, error)
+    return shown, f"{rounded(low, error)}–{rounded(high, error)}"
+
+
+def _not_estimable(estimate: FlipEstimate) -> tuple[str, ...]:
+    """Which shares and transitions the series say nothing of, and what would help."""
+    labels, moves = estimate.labels, estimate.transitions.value
+    names = [f"share of {label}" for label, v in zip(labels, estimate.frequencies.value, strict=True) if math.isnan(v)]
+    names += [f"{a} then {b}" for n, a in enumerate(labels) for m, b in enumerate(labels) if math.isnan(moves[n, m])]
+    if not names:
+        return ()
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return (
+        f"Not estimable: {', '.join(names[:_MOST_NAMED])}{more}. The noise leaves intervals that cover nearly all of "
+        "[0, 1]. Flip with a larger ε, or pool more series.",
+    )
 
 
 def estimate_chart(estimate: FlipEstimate) -> Chart:
@@ -237,7 +253,7 @@ def estimate_chart(estimate: FlipEstimate) -> Chart:
         x=Axis(scale="names", names=estimate.labels),
         y=Axis(name="share of the records", low=0.0, high=1.0),
         layers=(
-            Bars(at=at, values=tuple(min(1.0, max(0.0, float(v))) for v in shares.value), kind="pale"),
+            Bars(at=at, values=tuple(0.0 if math.isnan(v) else float(v) for v in shares.value), kind="pale"),
             Range(at=at, low=low, high=high),
         ),
         alt=f"Share of the true records in each state: {told}.",

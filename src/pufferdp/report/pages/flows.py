@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.words import number
+from pufferdp.basics.words import number, rounded
+from pufferdp.publish.flows.kind import KIND
+from pufferdp.publish.verdict import flow_verdict
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.answers import plan_comparison, striped
@@ -46,7 +48,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
         title="Plan: a private transition flow",
         lead=f"{content['transitions']:,} transitions, {content['privacy']} privacy, tau {number(content['tau'])}; "
         "no data was read",
-        verdict=flow_verdict(content, best),
+        verdict=(content["verdict"]["sentence"],),
         opening=(
             f"flow of {content['transitions']:,} transitions, {content['privacy']} privacy, tau "
             f"{number(content['tau'])}, eta {number(content['eta'])}, Dobrushin coefficient "
@@ -77,17 +79,6 @@ def flow_plan_page(plan: FlowPlan) -> Page:
     )
 
 
-def flow_verdict(plan: dict[str, Any], best: dict[str, Any]) -> tuple[str, ...]:
-    """Whether one may publish and with what error, and what to do where the model alone does as well."""
-    error = f"{number(best['accuracy']['alpha'])}, with probability {1 - best['accuracy']['beta']:.4g}"
-    if plan["guess"] is None or plan["guess"] > best["expected_l1_error"]:
-        return (f"You may: each share is off by less than {error}.",)
-    return (
-        f"You may, but it would say very little: each share may be off by up to {error}.",
-        "The model's own flow errs less. Raise tau, lower eta, or take more transitions.",
-    )
-
-
 def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
     ours, poster = plan["constants"]["ours"], plan["constants"]["poster"]
     notes = [
@@ -103,11 +94,11 @@ def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
 
 def flow_release_page(release: FlowRelease) -> Page:
     """A released flow, beside the model's own flow where that errs less."""
-    return flow_page(release.certificate.to_dict(), guess=release.guess)
+    return flow_page(release.certificate.to_dict())
 
 
-def flow_page(certificate: dict[str, Any], comparison: None = None, guess: float | None = None) -> Page:
-    """A released flow, from its certificate; ``guess`` is the error of the model's own flow, where it is known."""
+def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
+    """A released flow, from its certificate alone."""
     g, data, accuracy = certificate["guarantee"], certificate["data"], certificate["accuracy"]
     errors = (
         f"With probability {1 - accuracy['beta']:.4g} every share errs by less than {number(accuracy['alpha'])}; the "
@@ -115,18 +106,20 @@ def flow_page(certificate: dict[str, Any], comparison: None = None, guess: float
         "under the model."
     )
     calibration = certificate["calibration"]
-    words = (*promise_sentences(certificate), _not_promised(certificate), *_guess_sentences(certificate, guess))
+    words = (*promise_sentences(certificate), _not_promised(certificate))
+    verdict = flow_verdict(**accuracy, expected=certificate["expected_l1_error"], guess=KIND.guess(certificate))
     return Page(
         title=f"Private transition flow of {data['column']}",
         lead=f"{data['records']:,} records, {g['privacy']} privacy, tau {number(g['tau'])}, "
         f"{certificate['created'][:10]}",
+        verdict=(verdict.sentence, *_not_estimable(certificate)),
         sections=(
             Section(title="The promise", blocks=(_promise(g["privacy"], g["tau"], g["eta"]),)),
             Section(
                 title="The accuracy",
                 blocks=(
                     Words((errors,), Medium.PAGES),
-                    *_shares(certificate["labels"], certificate["flow"]),
+                    *_shares(certificate["labels"], certificate["flow"], accuracy["alpha"]),
                     Figure(make=lambda: flow_map(certificate), caption="The released flow."),
                     *_estimates(certificate),
                     Words(words, Medium.TERMINAL),
@@ -160,46 +153,59 @@ def _not_promised(certificate: dict[str, Any]) -> str:
     return f"Not promised: {certificate['guarantee']['not_promised']}."
 
 
-def _guess_sentences(certificate: dict[str, Any], guess: float | None) -> tuple[str, ...]:
-    """That the model alone would do better, where it would."""
-    error = certificate["expected_l1_error"]
-    if guess is None or guess >= error:
-        return ()
-    more = "" if certificate["guarantee"]["privacy"] == "record" else ", or record privacy alone,"
-    return (
-        f"If the model is right, its own flow, published without looking at the data, errs less: by "
-        f"{number(guess)} in all shares together, where this release errs by {number(error)}. A wider tau or a "
-        f"narrower eta{more} helps.",
-    )
+def _not_estimable(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """Which numbers of the chain the flow says nothing of."""
+    names = [name for name, cell in _cells(certificate) if cell["value"] is None]
+    more = f" and {len(names) - _MOST_STATES} more" if len(names) > _MOST_STATES else ""
+    return (f"Not estimable from this flow: {', '.join(names[:_MOST_STATES])}{more}.",) if names else ()
 
 
-def _shares(labels: list[str], flow: list[list[float]]) -> tuple[Block, ...]:
+def _cells(certificate: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What the flow says of the chain, by name."""
+    estimates = certificate["estimates"]
+    law = estimates["stationary"]
+    cells = [
+        (f"long-run share of {name}", {key: law[key][n] for key in law}) for n, name in enumerate(certificate["labels"])
+    ]
+    return [
+        *cells,
+        ("Dobrushin coefficient", estimates["dobrushin"]),
+        ("relaxation time", estimates["relaxation_time"]),
+    ]
+
+
+def _shares(labels: list[str], flow: list[list[float]], error: float) -> tuple[Block, ...]:
     if len(labels) <= _MOST_STATES:
-        rows = tuple((name, *(f"{share:.4f}" for share in row)) for name, row in zip(labels, flow, strict=True))
+        rows = tuple((name, *(rounded(share, error) for share in row)) for name, row in zip(labels, flow, strict=True))
         return (Table(caption="Share of transitions", head=("from / to", *labels), rows=rows),)
     shares = _shares_by_size(labels, flow)
     caption = f"The largest of {len(shares):,} shares"
-    top = tuple((a, b, f"{share:.4f}") for share, a, b in shares[:_MOST_SHARES])
+    top = tuple((a, b, rounded(share, error)) for share, a, b in shares[:_MOST_SHARES])
     table = Table(caption=caption, head=("from", "to", "share"), rows=top, left=2)
     return Words((f"{caption}:",), Medium.TERMINAL), table
 
 
 def _estimates(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the flow says of the chain."""
-    estimates, labels = certificate["estimates"], certificate["labels"]
-    law = estimates["stationary"]
-    rows: list[tuple[str, ...]] = [
-        (f"long-run share of {name}", *(number(law[key][n]) for key in ("value", "low", "high")))
-        for n, name in enumerate(labels[:_MOST_STATES])
-    ]
-    for name, key in (("Dobrushin coefficient", "dobrushin"), ("relaxation time", "relaxation_time")):
-        rows.append((name, *(number(estimates[key][end]) for end in ("value", "low", "high"))))
+    estimates, cells = certificate["estimates"], _cells(certificate)
+    shown = cells if len(cells) <= _MOST_STATES + 2 else [*cells[:_MOST_STATES], *cells[-2:]]
+    rows = [(name, *_found(cell, share=n < len(shown) - 1)) for n, (name, cell) in enumerate(shown)]
     blur = (
         f"low and high: the middle {estimates['coverage']:.0%} of {estimates['draws']} simulated releases of the flow "
         "found. They tell what the noise blurs, and not how another data set would differ."
     )
     head = ("of the chain", "found", "low", "high")
     return Table(caption="What the flow says of the chain", head=head, rows=tuple(rows)), Words((blur,))
+
+
+def _found(cell: dict[str, Any], *, share: bool) -> tuple[str, str, str]:
+    """A number with its range; a share with the decimals that its error supports."""
+    value, low, high = cell["value"], cell["low"], cell["high"]
+    found = "not estimable" if value is None else number(value)
+    if not share or low is None:
+        return found, number(low), number(high)
+    error = (high - low) / 2
+    return found if value is None else rounded(value, error), rounded(low, error), rounded(high, error)
 
 
 def _promise(privacy: str, tau: float, eta: float) -> Words:

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from pufferdp.assess.dp import Curves, LeakageReport
 
 _NEIGHBOURS: Final = (
-    "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
+    "Assumes pure DP under substitution (change-one) neighbours. If your library uses add/remove neighbours, double "
+    "its ε before entering it."
 )
 
 _APPROXIMATE_NEIGHBOURS: Final = (
-    "One record changes its value here; a pair for records added or removed is doubled first, to (2 epsilon, "
-    "(1 + e^epsilon) delta)."
+    "Assumes substitution (change-one) neighbours. If your library uses add/remove neighbours, convert its pair to "
+    "(2ε, (1 + e^ε)·δ) before entering it."
 )
 
 _UNIT_NEIGHBOURS: Final = (
-    "DP here is pure, and all records of one {noun} ({records:,}) may change at once; a loss for single records counts "
-    "{records:,} times."
+    "Assumes pure DP where all {records:,} records of one {noun} may change at once. If your ε is for single records, "
+    "multiply it by {records:,} before entering it."
 )
 
 _SERIES: Final = {
@@ -69,15 +70,15 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
         more.append(Rule(at=leakage["target"], along="y", pale=True))
         question = f"leakage of at most {number(leakage['target'])}"
         spent = leakage["dp_epsilon"][best]
-        answer = f"by the {best} curve a DP loss of {number(spent)} may be spent"
+        answer = f"under this model a DP loss of {number(spent)} keeps it, by the {best} curve"
     else:
         more.append(Rule(at=leakage["spent"], along="x", pale=True))
         question = f"DP loss {number(leakage['spent'])}"
-        answer = f"by the {best} curve it leaks at most {number(leakage['curves'][best])}"
+        answer = f"under this model it leaks at most {number(leakage['curves'][best])}, by the {best} curve"
     title = f"{question}{over}, adversary {leakage['adversary']}"
     alt = f"Leakage against DP loss, both logarithmic, by {', '.join(lines['curves'])}. {title}: {answer}."
     if leakage["exact"] is not None:
-        alt += f" Exactly, for {leakage['query']}: {number(leakage['exact'])}."
+        alt += f" Exactly, under this model, for {leakage['query']}: {number(leakage['exact'])}."
     return _chart(
         title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best, about=_leakage_axis(leakage)
     )
@@ -126,7 +127,7 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
         ),
         y=Axis(scale="names", names=names),
         layers=tuple(layers),
-        alt=f"For a {title}, by curve: {bar_words}.",
+        alt=f"For a {title}, under this model, by curve: {bar_words}.",
         height=1.7 + 0.42 * len(names),
         legend="outside",
     )
@@ -151,7 +152,7 @@ def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
         layers.append(
             Points(x=tuple(float(d) for d, _ in known), y=tuple(place[s] for _, s in known), label="known", series=1)
         )
-    words = f"The worst algorithm speaks for {attack['likelier']} and against {attack['other']}"
+    words = f"The worst-case DP algorithm is evidence for {attack['likelier']} over {attack['other']}"
     return Chart(
         title=words,
         x=Axis(name="records before and after the target", low=-shown - 0.5, high=shown + 0.5, whole=True),
@@ -181,15 +182,15 @@ def leakage_page(report: LeakageReport) -> Page:
     if report.aggregates is not None:
         over += f", {report.aggregates.words}, for ever"
         given = given if report.inverse else number(report.each)
-    title = f"{what} {given}{beside}{over}, for an adversary who knows {report.adversary.knows}"
+    title = f"{what} {given}{beside}{over}, under this model, for an adversary who knows {report.adversary.knows}"
     reasons = {name: reason for name, reason in report.reasons.items() if name not in report.foreign}  # JSON has all
     shown = {name: value for name, value in report.curves.items() if name in reasons or name not in report.reasons}
     rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
     if report.query is not None:
         rows.append((f"exact, {report.query}", "", _exact(report)))
     table = Table(
-        caption=f"{what} {given}{beside}{over}, adversary {report.adversary}",
-        head=("curve", "", "DP loss to spend" if report.inverse else "leaks at most"),
+        caption=f"{what} {given}{beside}{over}, under this model, adversary {report.adversary}",
+        head=("curve", "", _column(report)),
         rows=tuple(rows),
         left=2,
     )
@@ -214,12 +215,21 @@ def leakage_page(report: LeakageReport) -> Page:
     )
 
 
+def _column(report: LeakageReport) -> str:
+    """What the numbers of the table are; with aggregates a record has the DP loss of all that read it."""
+    if not report.inverse:
+        return "leaks at most"
+    return "DP loss to spend" if report.aggregates is None else "DP loss per record"
+
+
 def _questions(report: LeakageReport) -> tuple[Figure, ...]:
     attack = None if report.attack is None else report.attack.to_dict()
     states = report.states
     if attack is None or not 2 <= len(states) <= _MOST_STATES:
         return ()
-    return (Figure(make=lambda: questions_chart(attack, states), caption="What the worst algorithm asks."),)
+    return (
+        Figure(make=lambda: questions_chart(attack, states), caption="The questions of the worst-case DP algorithm."),
+    )
 
 
 def _sentences(report: LeakageReport) -> tuple[str, ...]:
@@ -229,37 +239,35 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         answer = _approximate_answer(report, value)
     elif report.aggregates is not None:
         answer = _aggregates_answer(report, value, about)
-    elif report.unit is not None and report.inverse:
-        answer = (
-            f"Spend a DP epsilon of {value} in all, where all records of {about} change, and no {report.unit.noun} "
-        )
-        answer += f"leaks more than {number(report.given)}."
     elif report.inverse:
-        answer = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
-        answer += f"{number(report.given)}."
+        noun = "record" if report.unit is None else report.unit.noun
+        answer = (
+            f"Under this model, no {noun} leaks more than {number(report.given)} if the DP ε is at most {value} in "
+        )
+        answer += "total, with any DP library."
     else:
-        start = "Whatever the DP algorithm, the" if report.universal else "The"
-        answer = f"{start} odds about {about} shift by at most e^{value}."
+        answer = f"Under this model, {_algorithm(report)} changes the odds between two values of {about} by at most a "
+        answer += f"factor of e^{value}."
     if not report.universal:
         answer += f" This holds for {report.holds_for}."
     sentences = [answer]
     if report.exact is not None:
-        noise = f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, "
-        noise += "this DP epsilon suffices" if report.inverse else "the leakage is"
-        sentences.append(f"{noise}: {_safe(report.exact, report.inverse)}.")
+        leaks = "needs a DP ε of at most" if report.inverse else "leaks"
+        sentences.append(f"{_laplace(report)} {leaks} {_safe(report.exact, report.inverse)}.")
     if report.between is not None:
         sentences.append(
-            f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, the leakage lies between "
-            f"{_safe(report.between[0], True)} and {_safe(report.between[1], False)}; more would take too long."
+            f"{_laplace(report)} leaks between {_safe(report.between[0], True)} and {_safe(report.between[1], False)}; "
+            "a narrower interval would take too long."
         )
     neighbours = _APPROXIMATE_NEIGHBOURS if report.approximate else _NEIGHBOURS
     if report.unit is not None:
         neighbours = _UNIT_NEIGHBOURS.format(noun=report.unit.noun, records=report.unit.records)
+        neighbours = " ".join(filter(None, (neighbours, report.unit.zone)))
     w = report.witness
     if w is not None:
         sentences.append(
-            f"Most is learnt by someone who knows {w.knows}. A noisy {report.query} of {number(w.output)} over "
-            f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
+            f"Worst-case adversary: knows {w.knows}. For this adversary, a noisy {report.query} of {number(w.output)} "
+            f"over {w.over} is the strongest evidence that {w.record} is {w.likelier} and not {w.other}."
         )
     elif report.attack is not None:
         sentences += report.attack.sentences
@@ -267,56 +275,81 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
     return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), neighbours
 
 
-def _aggregates_answer(report: LeakageReport, value: str, about: str) -> str:
-    """What aggregates leak together, for ever, or what each may spend."""
+def _algorithm(report: LeakageReport) -> str:
+    """The algorithms that the bound is about."""
+    return "any DP algorithm with this ε" if report.universal else "an algorithm with this DP ε"
+
+
+def _laplace(report: LeakageReport) -> str:
+    return (
+        f"Under this model, {report.query} with Laplace noise of scale L/ε (L: how far one record can move the answer)"
+    )
+
+
+def _reads(report: LeakageReport) -> str:
+    """How often aggregates read one record, and what their DP losses add up to."""
     assert report.aggregates is not None
     reads, noun = report.aggregates.reads, "record" if report.unit is None else report.unit.noun
     often = "once" if reads == 1 else f"{reads:,} times at most"
-    read = f"Each {noun} is read {often}, and losses add up {noun} by {noun}."
+    return f"Each {noun} is read {often}, and DP losses add up {noun} by {noun}."
+
+
+def _aggregates_answer(report: LeakageReport, value: str, about: str) -> str:
+    """What aggregates leak together, for ever, or what each may spend."""
+    assert report.aggregates is not None
     if report.inverse:
-        each = up_to(report.each, down=True)
-        return f"Spend a DP epsilon of {each} on each, and all of them together, for ever, leak no more. {read}"
-    together = f"That makes {number(report.given)}. " if reads > 1 else ""
-    return f"{read} {together}Whatever the aggregates, the odds about {about} shift by at most e^{value}, for ever."
+        return (
+            f"{_reads(report)} Under this model, all aggregates together, for ever, leak no more than "
+            f"{number(report.given)} about {about} if the DP ε of each is at most {up_to(report.each, down=True)}."
+        )
+    together = f" That makes {number(report.given)}." if report.aggregates.reads > 1 else ""
+    return (
+        f"{_reads(report)}{together} Under this model, all aggregates together, for ever, change the odds between two "
+        f"values of {about} by at most a factor of e^{value}."
+    )
 
 
 def _delta_beside(report: LeakageReport) -> str:
     """The delta of the question, in words: whose it is follows from whose epsilon stands before it."""
     if not report.approximate:
         return ""
-    failing = report.delta if report.inverse else report.dp_delta
+    failing = report.delta if report.inverse else report.dp_delta / report.reads
     return f" with a delta of {up_to(failing)}"
 
 
 def _approximate_answer(report: LeakageReport, value: str) -> str:
     """Both pairs, and whose they are."""
+    read = "" if report.aggregates is None else f"{_reads(report)} "
     if report.inverse:
+        total = report.curves[report.best]
+        spent = None if total is None else total / report.reads
+        pair = f"a DP ε of {up_to(spent, down=True)} with a DP δ of {up_to(report.dp_delta / report.reads, down=True)}"
+        where = "in total, with any DP library," if report.aggregates is None else "on each aggregate"
         return (
-            f"Spend a DP epsilon of {value} with a DP delta of {up_to(report.dp_delta, down=True)} in all, with any DP "
-            f"library: towards this adversary that makes an epsilon of {number(report.given)} with a delta of "
-            f"{up_to(report.delta)}. The first delta is the algorithm's, the second the one towards the adversary."
+            f"{read}Under this model, {pair} {where} guarantees ε = {number(report.given)} with δ = "
+            f"{up_to(report.delta)} against this adversary. The first δ is that of the DP algorithm, the second is "
+            "against the adversary."
         )
     about = "a record" if report.unit is None else report.unit.words
-    chosen = f" Of {report.privacy} this pair serves best." if report.privacy else ""
+    chosen = f" This pair of {report.privacy} gives the best bound." if report.privacy else ""
+    own = "The pair of the DP algorithm" if report.reads == 1 else "The pair of all aggregates that read it"
     return (
-        f"The algorithm's own pair is ({number(report.given)}, {up_to(report.dp_delta)}); towards this adversary it "
-        f"makes ({value}, {up_to(report.delta)}). Whatever the DP algorithm, each set of outputs has under one value "
-        f"of {about} a probability of at most e^{value} times that under another, plus {up_to(report.delta)}.{chosen}"
+        f"{read}{own} is ({number(report.given)}, {up_to(report.dp_delta)}); under this model it becomes ({value}, "
+        f"{up_to(report.delta)}) against this adversary. Under this model, for any DP algorithm with this pair, the "
+        f"probability of each set of outputs given one value of {about} is at most e^{value} times that given another "
+        f"value, plus {up_to(report.delta)}.{chosen}"
     )
 
 
 def multiplied(slopes: Mapping[str, float]) -> str:
-    """What correlation does to a small epsilon, in one line; empty where it is not known."""
-    if not slopes:
-        return ""
-    exact = slopes.get("tight")
-    sentences = []
+    """How much correlation amplifies a small DP epsilon, in one sentence; empty where it is not known."""
+    parts = []
     if "odds" in slopes:
-        bound = up_to(slopes["odds"])
-        sentences.append(f"Correlation multiplies a small epsilon by at most {bound} (odds curve, any DP algorithm).")
-    if exact is not None:
-        sentences.append(f"Here an epsilon of 0.01 becomes at most {up_to(0.01 * exact)} (tight curve).")
-    return " ".join(sentences)
+        factor = f"at most {up_to(slopes['odds'])}× (odds bound)"
+        parts.append(f"correlation amplifies the privacy loss of any DP algorithm by {factor}")
+    if "tight" in slopes:
+        parts.append(f"a DP ε of 0.01 leaks at most {up_to(0.01 * slopes['tight'])} (tight bound)")
+    return f"Under this model, {'; for example, '.join(parts)}." if parts else ""
 
 
 def _exact(report: LeakageReport) -> str:

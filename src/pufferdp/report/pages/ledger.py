@@ -51,7 +51,8 @@ def dataset_page(dataset: DataSet) -> Page:
         rows = tuple((*row, *more) for row, more in zip(rows, columns, strict=True))
         head = (*head, "delta", "DP delta")
     table = Table(caption="The budget", head=head, rows=rows, least=8)
-    page = _page(title, table, " ".join([_total(content), *_others(content)]), content)
+    zone = Unit(**content["period"]).zone if "period" in content else None
+    page = _page(title, table, " ".join(filter(None, [_total(content), *_others(content), zone])), content)
     blocks = (*page.sections[0].blocks[:1], *_stretches(dataset), *page.sections[0].blocks[1:])
     return replace(page, sections=(replace(page.sections[0], blocks=blocks),))
 
@@ -94,6 +95,8 @@ def _stretches(dataset: DataSet) -> tuple[Block, ...]:
     if calendar.order is not None or calendar.by is not None:
         known = _known_by({"order": calendar.order, "by": calendar.by})
         words.append(f"A record is known by {known}, and must have the same there in every file that is charged.")
+    if calendar.zone is not None:
+        words.append(calendar.zone)
     return (*blocks, Words(tuple(words)))
 
 
@@ -140,8 +143,6 @@ def _count(content: dict[str, Any], what: str) -> str:
 
 
 def _total(content: dict[str, Any]) -> str:
-    if content["model_sha256"] is None:
-        return "It has no model yet: what leaks is known once a private fit has given it one."
     if not content["releases"] and "others" not in content:
         return "Nothing was released yet."
     if content["spent_dp"] is None and content["private"] is not None:

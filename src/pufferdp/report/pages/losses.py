@@ -20,8 +20,15 @@ def losses_page(report: LossesReport) -> Page:
         (f"{t + 1:,}" + (" worst" if t == worst else ""), number(float(report.losses[t])), up_to(report.leakage[t]))
         for t in shown
     )
-    title = f"A DP loss of its own for each of {n:,} records, for an adversary who knows {report.adversary.knows}"
-    table = Table(caption="Leakage about a record, at most", head=("record", "DP loss", "leaks at most"), rows=rows)
+    title = (
+        f"A DP loss of its own for each of {n:,} records, under this model, for an adversary who knows "
+        f"{report.adversary.knows}"
+    )
+    table = Table(
+        caption="Leakage about a record under this model, at most",
+        head=("record", "DP loss", "leaks at most"),
+        rows=rows,
+    )
     sentences = (_answer(report), *report.attack.sentences)
     return Page(
         title=title,
@@ -37,8 +44,8 @@ def losses_page(report: LossesReport) -> Page:
 def _answer(report: LossesReport) -> str:
     own = float(report.losses[report.worst - 1])
     answer = (
-        f"Whatever the algorithms, the odds about record {report.worst:,} shift by at most e^{up_to(report.upper)}; "
-        f"its own DP loss is {number(own)}."
+        f"Under this model, any algorithms with these DP losses change the odds between two values of record "
+        f"{report.worst:,} by at most a factor of e^{up_to(report.upper)}; its own DP loss is {number(own)}."
     )
     return f"{answer} {reached(report.lower, report.exact)}" if report.upper > 0 else answer
 
@@ -46,8 +53,8 @@ def _answer(report: LossesReport) -> str:
 def reached(lower: float, exact: float | None) -> str:
     """How much of a bound some algorithm leaks."""
     if exact is not None:
-        return "Some algorithm leaks as much: the number is exact."
-    return f"Some algorithm leaks {number(lower)}."
+        return "Some DP algorithm leaks as much, so this bound is exact."
+    return f"Some DP algorithm leaks {number(lower)}."
 
 
 def losses_chart(report: dict[str, Any]) -> Chart:
@@ -64,7 +71,8 @@ def losses_chart(report: dict[str, Any]) -> Chart:
         x=Axis(name="record", whole=True),
         y=Axis(name="about one record", low=0.0),
         layers=lines,
-        alt=f"DP loss and leakage along {title}: at most {number(report['upper'])}, about record {report['worst']:,}.",
+        alt=f"DP loss and leakage along {title}: under this model at most {number(report['upper'])}, about record "
+        f"{report['worst']:,}.",
         height=4.2,
         legend="outside",
     )

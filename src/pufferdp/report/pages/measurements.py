@@ -72,7 +72,8 @@ def _carried(certificate: dict[str, Any]) -> str:
     measured, guarantee = certificate["measurement"], certificate["guarantee"]
     beside = f" and a delta of {number(measured['dp_delta'])}" if measured["dp_delta"] else ""
     becomes = f" and a delta of {number(guarantee['delta'])}" if guarantee.get("delta") else ""
+    stated, name = f"a DP loss of {number(measured['dp_loss'])}{beside}", certificate["mechanism"]["name"]
     return (
-        f"The measurement's map states a DP loss of {number(measured['dp_loss'])}{beside} for one record that changes; "
-        f"by {certificate['mechanism']['name']} that is an epsilon of {number(guarantee['epsilon'])}{becomes} here."
+        f"The measurement's own privacy map states {stated} for one record that changes; by {name} that is an epsilon "
+        f"of {number(guarantee['epsilon'])}{becomes} here."
     )

@@ -21,7 +21,10 @@ def secret_page(report: SecretReport) -> Page:
         if report.inverse
         else f"A DP loss of {number(report.dp_epsilon)}"
     )
-    title = f"{given}{over} about {report.secret.words}, for an adversary who knows {report.adversary.knows}"
+    title = (
+        f"{given}{over} about {report.secret.words}, under this model, for an adversary who knows "
+        f"{report.adversary.knows}"
+    )
     if report.inverse:
         rows = [("DP loss to spend", up_to(report.dp_epsilon, down=True))]
     else:
@@ -42,21 +45,23 @@ def _sentences(report: SecretReport) -> tuple[str, ...]:
     leaks = up_to(report.leakage)
     if report.inverse:
         spend = up_to(report.dp_epsilon, down=True)
-        first = f"Spend a DP epsilon of {spend} in all, with any DP library, and it leaks no more."
+        first = f"Under this model, it leaks no more than {leaks} if the DP ε is at most {spend} in total, with any DP "
+        first += "library."
     else:
         factor = f" = {math.exp(report.leakage):.4g}" if report.leakage < 700 else ""
-        first = f"Whatever the DP algorithm, the odds about it shift by at most e^{leaks}{factor}."
+        first = "Under this model, any DP algorithm with this ε changes the odds about it by at most a factor of "
+        first += f"e^{leaks}{factor}."
     sentences = [first]
     if report.probability is not None:
-        sentences.append(f"Before anything is released its probability is {up_to(report.probability)} under the model.")
+        sentences.append(f"Under this model its prior probability is {up_to(report.probability)}.")
     if report.exact:
-        sentences.append("Some algorithm leaks as much.")
+        sentences.append("Some DP algorithm leaks as much, so this bound is exact.")
     elif report.adversary is Adversary.PUFFERFISH:
-        sentences.append("This is a bound; it is exact for two states.")
+        sentences.append("This is an upper bound; it is exact for two states.")
     else:
         sentences.append(
-            "For somebody who may know records it is what leaks about all records of the stretch together: a bound. "
-            "For the adversary pufferfish it is worked out for the event itself."
+            "For an adversary who may know records, this upper bound is the leakage about all records of the interval "
+            "together. For the adversary pufferfish it is computed for the event itself."
         )
-    sentences.append("DP here is pure, and one record changes its value.")
+    sentences.append("Assumes pure DP under substitution (change-one) neighbours.")
     return tuple(sentences)

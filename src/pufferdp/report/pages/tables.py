@@ -9,9 +9,11 @@ from pufferdp.basics.words import line_width, number
 from pufferdp.models.base import PAIR_MARK
 from pufferdp.publish.tables.cross import cross_table
 from pufferdp.publish.tables.transitions import ARROW
-from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule
+from pufferdp.publish.verdict import Verdict, certified_table_verdicts
+from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import charge_sentences, made_by, odds, plain_dp, promise
+from pufferdp.report.theme import MANY
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
@@ -26,8 +28,12 @@ _LONGEST: Final = 40
 """Signs of a name."""
 _MOST_STATES: Final = 8
 """Columns of a table of pairs."""
-_DRAWN: Final = 30
-"""Groups in a figure."""
+MOST_DRAWN: Final = 1_000
+"""Groups in a figure: each then has two pixels of the widest figure."""
+_WIDEST: Final = 14.0
+"""Inches of the widest figure."""
+_SPOKEN: Final = 30
+"""Groups whose numbers are in the text that stands for a figure."""
 _PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
 """Questions whose numbers are about pairs: what stands between the two names, and what the corner says."""
 
@@ -54,33 +60,44 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
     rows = table["rows"] if rows is None else rows
     keys = len(certificate["groups"]["keys"])
     column = table["columns"][keys + 1]
-    drawn = [row for row in rows or () if row[keys + 1] is not None][:_DRAWN]
+    present = [row for row in rows or () if row[keys + 1] is not None]
+    drawn = present[:MOST_DRAWN]
     values = tuple(float(row[keys + 1]) for row in drawn)
-    alpha = question["accuracy"]["alpha"]
-    alphas = [alpha / row[keys] if question["noise"]["divided"] else alpha for row in drawn]
     names = tuple(" ".join(map(str, row[:keys])) or "all" for row in drawn)
     places = tuple(float(n) for n in range(len(drawn)))
     layers: list[Layer] = [Rule(at=0.0)]
-    in_ranks = question["accuracy"]["about"] == "ranks"
-    if drawn and in_ranks:  # how far off such a number is depends on how close records are
-        layers = [Bars(at=places, values=values, kind="pale"), *layers]
+    alpha, divided = question["accuracy"]["alpha"], question["noise"]["divided"]
+    # How far off a quantile is depends on how close records are, and a mean on how many there are.
+    unknown = question["accuracy"]["about"] == "ranks" or (divided and certificate["groups"]["sizes"] == "hidden")
+    many = len(drawn) > MANY  # whiskers would cover the bars
+    shown = Line(x=places, y=values, step=True) if many else Bars(at=places, values=values, kind="pale")
+    if drawn and unknown:
+        layers = [shown, *layers]
     elif drawn:
+        alphas = [alpha / row[keys] if divided else alpha for row in drawn]
         low = tuple(value - a for value, a in zip(values, alphas, strict=True))
         high = tuple(value + a for value, a in zip(values, alphas, strict=True))
-        layers = [Bars(at=places, values=values, kind="pale"), Range(at=places, low=low, high=high), *layers]
+        layers = [shown, Range(at=places, low=low, high=high, series=int(many)), *layers]
     sure = f"{1 - question['accuracy']['beta']:.4g}"
     title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
-    title += "" if in_ranks else f"; whiskers hold each true value with probability {sure}"
-    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names, values, strict=True))
+    title += "" if unknown else f"; whiskers hold each true value with probability {sure}"
+    title += f"; {left_out(len(present))}" if len(present) > len(drawn) else ""
+    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names[:_SPOKEN], values, strict=False))
+    spoken += "; …" if len(drawn) > _SPOKEN else ""
     return Chart(
         title=title,
         x=Axis(scale="names", names=names),
         y=Axis(name=column),
         layers=tuple(layers),
         alt=f"The released {column} of {len(drawn)} of {certificate['groups']['count']} groups: {spoken}.",
-        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), 11.0),
+        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), _WIDEST),
         height=4.0,
     )
+
+
+def left_out(groups: int) -> str:
+    """What a figure of so many groups leaves out; empty where it has them all."""
+    return f"the first {MOST_DRAWN:,} of {groups:,} groups" if groups > MOST_DRAWN else ""
 
 
 def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainDp | None) -> Page:
@@ -101,6 +118,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         title=f"Private table: {asked} of {data['column']}" + (f" per {', '.join(per)}" if per else ""),
         lead=f"{data['records']:,} records in {certificate['groups']['count']:,} groups, epsilon "
         f"{number(g['epsilon'])}, {certificate['created'][:10]}",
+        verdict=_verdicts(certified_table_verdicts(certificate)),
         sections=(
             Section(title="The promise", blocks=(promise(g["epsilon"], g["knows"], "the whole table"),)),
             Section(title="The table", blocks=shown),
@@ -253,13 +271,14 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     over = "" if size is None else f" Shares and means are those of a group of {size:,} records."
     divided = any("undivided" in query for query in content["queries"])
     words = (
+        *((content["zone"],) if "zone" in content else ()),
         f"All queries together spend a DP loss of {number(content['dp_loss'])} on each record, by "
         f"{content['mechanism']}; groups share no record, so any number of them costs the same.{over * divided}",
     )
     return Page(
         title=f"Plan of a table: {', '.join(query['query'] for query in content['queries'])}{per}",
         lead=f"{content['records']:,} records, epsilon {number(content['epsilon'])}; no data was read",
-        verdict=(_table_verdict(content),),
+        verdict=_verdicts(plan.verdicts),
         opening=(
             f"Table{per}, {content['records']:,} records, epsilon {number(content['epsilon'])}, adversary "
             f"{content['adversary']}",
@@ -286,13 +305,9 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     )
 
 
-def _table_verdict(plan: dict[str, Any]) -> str:
-    """Whether one may publish, and with what error: the first queries by name, the table has all."""
-    queries = plan["queries"]
-    errors = ", ".join(f"{_planned(query, 'alpha')} ({query['query']})" for query in queries[:3])
-    more = f", … ({len(queries) - 3} more below)" if len(queries) > 3 else ""
-    sure = f"{1 - queries[0]['accuracy']['beta']:.4g}"
-    return f"You may: in each group the numbers are off by less than {errors}{more}, with probability {sure} each."
+def _verdicts(verdicts: list[Verdict]) -> tuple[str, ...]:
+    """A sentence for each question, those that are not useful first."""
+    return tuple(verdict.sentence for verdict in sorted(verdicts, key=lambda verdict: verdict.useful is not False))
 
 
 def _planned(query: dict[str, Any], name: str) -> str:

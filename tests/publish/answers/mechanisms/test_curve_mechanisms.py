@@ -9,7 +9,7 @@ from hypothesis import given
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, curve
+from pufferdp.bounds.curves import CURVES, curve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import AnyGroups
 from pufferdp.publish.answers.mechanisms import MECHANISMS

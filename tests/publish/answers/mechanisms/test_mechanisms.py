@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES
+from pufferdp.bounds.curves import CURVES
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.publish.answers.mechanisms import MECHANISMS

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from pufferdp import Ledger, MarkovChain, NotApplicableError, plan, release, verify
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.additive.whole_noise import WholeNoise, WindowLaws
+from pufferdp.bounds.additive.whole_noise import WholeNoise
+from pufferdp.bounds.additive.windows import WindowCounts, Windows
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.problem import Problem
@@ -125,8 +126,9 @@ def test_narrow_windows_bound_wider_ones(chain, wide, epsilon):
     tails = (1 - masses.sum()) / 2
     masses[4] += tails / 2  # no law with a name
     noise = WholeNoise(masses, (tails / 2, tails), q)
-    truth = WindowLaws(chain, 8, steps, 7).upper(noise)
-    assert WindowLaws(chain, 8, steps, wide).upper(noise) >= truth - 1e-9
+    windows = Windows(chain, 8, steps)
+    truth = WindowCounts(windows, 7).upper(noise)
+    assert WindowCounts(windows, wide).upper(noise) >= truth - 1e-9
     table = NoiseTable.of(noise)
     if chain.size == 2:
         assert leaked(chain, 8, table, "bdp") <= truth + 1e-9

@@ -9,8 +9,8 @@ import pytest
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.chains.sums import ChainLaws
-from pufferdp.leakage.laws.wasserstein import Pairs
+from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.bounds.distributions.wasserstein import Pairs
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
 from pufferdp.models.groups import AnyGroups, Groups
@@ -98,7 +98,7 @@ def test_tiny_masses_where_a_walk_in_doubles_goes_wrong():
     assert distances == {1: 3, 2: 3, 60: 4, 119: 3, 120: 3}
     naive = walked(*(np.array([float(Fraction(m, sum(law))) for m in law]) for law in exact[1]))
     assert naive > 90
-    laws = ChainLaws(MarkovChain(transition=RARE), T, [0, 1])
+    laws = ChainSums(MarkovChain(transition=RARE), T, [0, 1])
     ours = {}
     for given in laws.records():
         if given.record + 1 in records:

@@ -16,8 +16,8 @@ from pufferdp.assess.attack.attack import clopper_pearson, dp_success, implied_e
 from pufferdp.assess.attack.attackers import ATTACKERS, CorrelationAware, Learned, SingleBit
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
-from pufferdp.leakage.channels.many_states import randomised_response
-from pufferdp.leakage.channels.two_states import Flips, flip_loss
+from pufferdp.bounds.channels.many_states import randomised_response
+from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import draw_moves, sample_chain
 from pufferdp.publish.flips.plan import design_flips

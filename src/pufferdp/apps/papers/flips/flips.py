@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 
 from pufferdp.apps.papers.base import Drawing, Result, Setting
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.channels.design import closed_loss, closed_rho, largest, least_rho, zhao_rho
-from pufferdp.leakage.channels.many_states import randomised_response
-from pufferdp.leakage.channels.noise_chain import noise_chain_loss
-from pufferdp.leakage.channels.two_states import Flips, flip_loss
+from pufferdp.bounds.channels.design import closed_loss, closed_rho, largest, least_rho, zhao_rho
+from pufferdp.bounds.channels.many_states import randomised_response
+from pufferdp.bounds.channels.noise_chain import noise_chain_loss
+from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 
 Q, R = 0.2, 0.35

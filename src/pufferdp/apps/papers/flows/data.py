@@ -13,9 +13,9 @@ from pufferdp.apps.papers.base import Drawing, Result, Setting
 from pufferdp.apps.papers.flows import POWER, SLEEP
 from pufferdp.apps.papers.flows.figures import ERROR_COLUMNS, error_row
 from pufferdp.basics.errors import DataError
+from pufferdp.bounds.orbits import Privacy, dobrushin
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
-from pufferdp.leakage.orbits import Privacy, dobrushin
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.publish.fits.publication import fit

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.apps.papers.base import Drawing, Result, Setting
-from pufferdp.leakage.orbits import Privacy, our_noise, poster_noise
+from pufferdp.bounds.orbits import Privacy, our_noise, poster_noise
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows

@@ -13,7 +13,7 @@ from pufferdp.apps.papers.base import Drawing, Result, Setting
 from pufferdp.apps.papers.redaction import SLEEP
 from pufferdp.apps.papers.thesis import ACTIVITY
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import RedactionProblem
+from pufferdp.bounds.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.redaction.mechanisms import REDACTIONS
@@ -42,7 +42,9 @@ def sleep(setting: Setting, *, epsilons: Sequence[float] = EPSILONS, hour: int =
 def activity(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Result:
     """From noon to one o'clock is private."""
     setting.progress("reading the activity data")
-    chain = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="hole", checks=False).model)
+    chain = chain_of(
+        fit(setting.file(ACTIVITY), column="steps", order="rows", bins="0,1,100000", missing="hole", checks=False).model
+    )
     assert chain is not None
     rows = _hidden(setting, chain, DAY, range(145, 157), epsilons)
     return _result(rows, "One hour of a day, 12 steps of five minutes, of which each is hidden; active or not.")

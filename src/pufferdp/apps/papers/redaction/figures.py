@@ -10,11 +10,10 @@ import numpy as np
 
 from pufferdp.apps.papers.base import Drawing, Result, Setting
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import RedactionProblem
-from pufferdp.leakage.redaction.methods import numerical, relaxed, window
-from pufferdp.leakage.redaction.optimal import optimal
-from pufferdp.leakage.redaction.regions import independent_bound, pointwise, regions
-from pufferdp.leakage.redaction.sides import RedactionSide, log_ratios
+from pufferdp.bounds.redaction.design import RedactionProblem
+from pufferdp.bounds.redaction.methods import independent_bound, numerical, pointwise, regions, relaxed, window
+from pufferdp.bounds.redaction.optimal import optimal
+from pufferdp.bounds.redaction.sides import RedactionSide, log_ratios
 from pufferdp.models.chain import MarkovChain
 
 ALPHA, BETA, LENGTH = 0.01, 0.8, 10

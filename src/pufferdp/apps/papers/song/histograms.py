@@ -12,7 +12,7 @@ from pufferdp.apps.papers.flows import POWER, SLEEP
 from pufferdp.apps.papers.flows.data import sleepers
 from pufferdp.apps.papers.song.published import COMPARED, histogram_of, laplace_error, noise_multiplier
 from pufferdp.apps.papers.thesis import ACTIVITY
-from pufferdp.data.layout import Layout
+from pufferdp.data.layout import ROWS, Layout
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain, chain_of
@@ -54,7 +54,7 @@ TABLE_3: Final[Mapping[tuple[float, str], float]] = {
 
 def steps(path: Path) -> tuple[MarkovChain, Lengths]:
     """One person's steps in four classes; a missing value ends a chain."""
-    return _fitted(path, Layout(column="steps", missing="hole"), STEP_BINS)
+    return _fitted(path, Layout(column="steps", order=ROWS, missing="hole"), STEP_BINS)
 
 
 def household(path: Path) -> tuple[MarkovChain, Lengths]:
@@ -64,7 +64,8 @@ def household(path: Path) -> tuple[MarkovChain, Lengths]:
 
 def _fitted(path: Path, layout: Layout, bins: str) -> tuple[MarkovChain, Lengths]:
     """The chain of the data itself with its stationary start, as the paper has it, and the lengths of the series."""
-    model = fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=bins, checks=False).model
+    order = ROWS if layout.rows_in_order else layout.order
+    model = fit(path, column=layout.column, order=order, missing=layout.missing, bins=bins, checks=False).model
     chain = chain_of(model)
     assert chain is not None
     return chain, open_series(path, layout).counts(coding_of(chain), pieces=True).lengths

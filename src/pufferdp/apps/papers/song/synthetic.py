@@ -10,9 +10,9 @@ import numpy as np
 from pufferdp.apps.papers.base import Drawing, Result, Setting
 from pufferdp.apps.papers.song.published import PUBLISHED, noise_multiplier
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.chains.mixing import EigenGap
-from pufferdp.leakage.quilts.chains import worst_record_by_distance
-from pufferdp.leakage.quilts.search import Score
+from pufferdp.bounds.chains.mixing import EigenGap
+from pufferdp.bounds.quilts.chains import worst_record_by_distance
+from pufferdp.bounds.quilts.search import Score
 from pufferdp.models.chain import MarkovChain, SeriesModel
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.publish.answers.plan import plan_problem

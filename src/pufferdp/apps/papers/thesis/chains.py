@@ -12,7 +12,7 @@ import numpy as np
 from pufferdp.apps.papers.base import Drawing, Result, Setting
 from pufferdp.assess.dp import LeakageReport, leakage_of
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.curves import curve
+from pufferdp.bounds.curves import curve
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval

@@ -16,7 +16,7 @@ from pufferdp.assess.audit.density import largest_log_ratio, percentile
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import number
-from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
+from pufferdp.bounds.additive.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.simulate import sample_normal
 

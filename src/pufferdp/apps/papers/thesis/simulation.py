@@ -15,7 +15,7 @@ from pufferdp.assess.audit.density import simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
 from pufferdp.publish.answers.queries import Query
 
-SEED: Final = 2024
+SEED: Final = 2025
 CHAIN_RECORDS: Final = 10
 PATIENCE: Final = 600.0
 """Seconds for one audit: so many that runs decide, and the same seed gives the same numbers everywhere."""

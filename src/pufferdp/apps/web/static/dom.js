@@ -171,12 +171,13 @@ export function codeBox() {
     Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key]));
     root.hidden = false;
   };
-  return { root, show };
+  const hide = () => (root.hidden = true);
+  return { root, show, hide };
 }
 
 // The library speaks to the command line; here its options have other names.
 const NAMES = [
-  ["--missing hole", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--by", "“People”"], ["--independent", "“Are people independent?”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
+  ["--missing hole", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--rows-in-order", "“Order”: the rows are in time order"], ["--by", "“People”"], ["--independent", "“Are people independent?”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
   ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
   ["--split", "“Share”"], ["--per", "“A row for each”"], ["--dp-epsilon", "“DP ε that it claims”"],
 ];
@@ -190,6 +191,9 @@ export const kept = (files) => {
   return [el("p", { className: "kept" }, "Kept on disk: ", el("code", { text: files.join(", ") }))];
 };
 export const note = (words) => el("p", { className: "note", text: words });
+
+// Where a spreadsheet would run texts of a file as formulas.
+export const formulas = (found) => (found.formulas ? [el("p", { className: "warning", text: `Warning: ${found.formulas}.` })] : []);
 
 export function downloads(made, words) {
   return el(

@@ -3,7 +3,7 @@
 import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
 import { theme } from "./charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, fieldError, kept, note } from "./dom.js";
+import { busy, clear, codeBox, downloads, el, error, field, fieldError, formulas, kept, note } from "./dom.js";
 import { showPage } from "./result.js";
 import { Source } from "./source.js";
 
@@ -45,6 +45,8 @@ export function makePublication(panel, shared, room) {
     room.fit?.(source);
     if (!source.model) {
       latest.cancel();
+      for (const node of [made, more]) clear(node);
+      code.hide();
       return refuse(source.told.words, source.told.wrong);
     }
     const slow = setTimeout(() => busy(answer, true), 150);
@@ -72,7 +74,7 @@ export function makePublication(panel, shared, room) {
       const found = await working(made, (hear, signal) => ask(room.publish, asking, hear, signal));
       const row = found.certificate.ledger;
       const where = row ? `Charged to ${row.dataset}, row ${row.position} of the ledger.` : "Not charged to any ledger: count your releases yourself.";
-      const shown = [el("p", { className: "charged", text: where }), ...kept(found.kept), downloads(found.made, { "report.html": "Report (HTML)", ...room.names })];
+      const shown = [el("p", { className: "charged", text: where }), ...kept(found.kept), ...formulas(found), downloads(found.made, { "report.html": "Report (HTML)", ...room.names })];
       if (found.page) showPage(made, found.page, ...shown);
       else clear(made, ...shown);
       code.show(found.commands);

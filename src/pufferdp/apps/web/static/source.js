@@ -35,6 +35,8 @@ export class Shared {
   }
 }
 
+const ORDER = "Rows are sorted by this column";
+
 // Which column is the series and which says when: a guess that is shown and can be changed.
 function guess(columns) {
   const order = columns.find((name) => /time|stamp/i.test(name)) ?? null;
@@ -43,7 +45,7 @@ function guess(columns) {
 }
 
 export class Source {
-  // series: taken in row order, without order, people or gaps. models: no data, models alone, and `own` among them.
+  // series: one series, without people or gaps. models: no data, models alone, and `own` among them.
   // pairs: two columns may be read together.
   constructor(shared, { series = false, models = false, own = null, pairs = false, change }) {
     this.shared = shared;
@@ -93,11 +95,11 @@ export class Source {
           field("Column with the values", this.column),
           pairs ? field("A second column, for a cross table", this.second) : null,
           series
-            ? null
+            ? field("Order", this.order, ORDER)
             : el(
                 "details", {},
                 el("summary", { text: "Order, people, gaps" }),
-                field("Order", this.order, "Rows are sorted by this column"),
+                field("Order", this.order, ORDER),
                 field("People", this.by, "One independent series for each"),
                 field("Are people independent?", this.independent),
                 field("Restart", this.restart, "What follows a longer gap is believed to be independent: 8h, or a number", "restart"),
@@ -132,7 +134,7 @@ export class Source {
     const names = (this.file?.columns ?? []).map((name) => [name, name]);
     fill(this.column, names, this.file?.column);
     fill(this.second, [["", "none"], ...names], "");
-    fill(this.order, [["", "as in the file"], ...names], this.file?.order ?? "");
+    fill(this.order, [["", "as in the file: no column holds times"], ["rows", "as in the file: the rows are in time order"], ...names], this.file?.order ?? "");
     fill(this.by, [["", "one series"], ...names], "");
     if (this.rows) this.rows.hidden = !this.file;
   }
@@ -153,11 +155,26 @@ export class Source {
     return this.read();
   }
 
+  get isExample() {
+    return this.file === EXAMPLE;
+  }
+
+  // A model from the released data weakens the guarantee. Of a model file nobody knows which data it is from.
+  fitted() {
+    const { fitted, fittedOn, label } = this.model ?? {};
+    if (!fitted || !this.file) return "";
+    if (fittedOn && fittedOn !== this.file.key) return note(`${label}, and not on the data that is released.`);
+    const [when, words] = fittedOn
+      ? ["Fitted on the data that is released: ", "this weakens the guarantee, and the certificate says so. A model from other data keeps it whole."]
+      : ["This model was fitted on data. ", "If that is the data that is released, the guarantee is weaker; the certificate says so."];
+    return el("p", { className: "warning" }, el("strong", { text: when }), words);
+  }
+
   get reading() {
     if (!this.file) return null;
-    const plain = { column: this.column.value + (this.second.value ? `,${this.second.value}` : "") };
+    const plain = { column: this.column.value + (this.second.value ? `,${this.second.value}` : ""), order: this.order.value || null };
     if (this.series) return plain;
-    return { ...plain, order: this.order.value || null, by: this.by.value || null, restart: this.restart.value.trim() || null, missing: this.missing.value, independent: this.by.value !== "" && this.independent.value === "yes" };
+    return { ...plain, by: this.by.value || null, restart: this.restart.value.trim() || null, missing: this.missing.value, independent: this.by.value !== "" && this.independent.value === "yes" };
   }
 
   // Nothing of an older choice stays on the screen while a new one is read.
@@ -203,7 +220,7 @@ export class Source {
     fieldError(this.root);
     if (!fits) {
       this.model = [this.own, ...this.shared.models].filter(Boolean).find((m) => m.key === this.believed) ?? null;
-      clear(this.about, this.model?.fitted ? warning() : note(this.model?.words ?? states(this.model)));
+      clear(this.about, note(this.model?.words ?? states(this.model)), this.fitted());
       return this.change();
     }
     await this.busy(`reading ${this.file.name}`, async (signal) => {
@@ -222,17 +239,15 @@ export class Source {
       const fit = await ask("fit", asked, { progress: (words) => turn === this.turn && this.tell(`${words} …`) }, signal);
       if (turn !== this.turn) return;
       clear(this.said);
-      this.model = { ...fit, label: `Fitted on ${this.file.name}` };
+      this.model = { ...fit, label: `Fitted on ${this.file.name}`, fittedOn: this.file.key };
       this.shared.learn(this.model);
       const left = fit.left_out.length ? ` Left out, because the data never leaves them: ${fit.left_out.join(", ")}.` : "";
       const failed = fit.checks.filter((check) => check.holds === false);
       const misfits = failed.map((check) => el("p", { className: "warning", text: `The model fails a check (${check.question}): ${check.advice}.` }));
-      clear(this.about, note(fit.words + left), ...misfits, warning());
+      clear(this.about, note(fit.words + left), ...misfits, this.fitted());
       await this.change();
     });
   }
 }
 
 const states = (model) => (model ? `States: ${model.states.join(", ")}` : "");
-const warning = () =>
-  el("p", { className: "warning" }, el("strong", { text: "Fitted on the data that is released: " }), "this weakens the promise, and the certificate will say so. A model from other data keeps it whole.");

@@ -16,7 +16,7 @@ from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Matrix
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.redaction.design import Design
+from pufferdp.bounds.redaction.design import Design
 from pufferdp.models.base import Model
 from pufferdp.models.simulate import draw_moves
 from pufferdp.publish.answers.queries import Query, QueryKind

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.command import CommandMechanism
-from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction, Loaded, RunBudget
+from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction, Loaded
+from pufferdp.assess.audit.mechanisms.limits import RunBudget
 from pufferdp.assess.privacy import is_opendp, opendp_loss
 from pufferdp.basics.errors import MechanismError, ParameterError
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind
 
 QueryLike = str | Callable[[Any], Any] | None
@@ -150,7 +151,7 @@ def outside_mechanism(
     d_in: float | None = None,
     name: str | None = None,
     budget: RunBudget | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> GuardedFunction | CommandMechanism:
     """Anything that turns data into numbers, as a mechanism that can be audited.
 
@@ -183,7 +184,9 @@ def outside_mechanism(
         if kind == "command":
             if query is not None or batched:
                 raise ParameterError("a command reads the data sets themselves: leave query and batched out")
-            return CommandMechanism(parts[0], name or "", dp_loss, values, limits, progress)
+            return CommandMechanism(
+                command=parts[0], name=name or "", dp_loss=dp_loss, values=values, budget=limits, progress=progress
+            )
         called = name or parts[-1]
         load = partial(_imported, parts[0], parts[1], query, batched, d_in)
     else:
@@ -193,7 +196,7 @@ def outside_mechanism(
         def load() -> Loaded:
             return ready
 
-    return GuardedFunction(called, load, dp_loss, values, limits, progress)
+    return GuardedFunction(name=called, load=load, declared=dp_loss, values=values, budget=limits, progress=progress)
 
 
 def _imported(where: str, name: str, query: QueryLike, batched: bool, d_in: float | None) -> Loaded:

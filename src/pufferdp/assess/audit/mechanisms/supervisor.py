@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 _SUBREAPER, _PARENT_DEATH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG of Linux
-_ROUNDS = 100
+_ENDING = 5.0
+"""Seconds that a supervisor has to end everything."""
 
 
 def supervise(work: Callable[[], None], memory: int, processes: int) -> None:
@@ -24,70 +25,69 @@ def supervise(work: Callable[[], None], memory: int, processes: int) -> None:
     _prctl(_PARENT_DEATH, signal.SIGTERM)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    limits = _limits(memory, processes)
     child = os.fork()
     if child == 0:
         code = 1
         try:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
-            _restrict(limits)
+            _restrict(memory, processes)
             work()
             code = 0
         finally:
             os._exit(code)
     _leave_streams()
-    status = _wait_for(child)
+    ended = 0
+    while ended != child:
+        ended, status = os.waitpid(-1, 0)
     end_descendants()
-    if os.WIFSIGNALED(status):
-        _die_by(os.WTERMSIG(status))
-    os._exit(os.WEXITSTATUS(status))
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:  # die by the signal that the work died by
+        with suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+        time.sleep(1)
+    os._exit(code)
 
 
 def end_descendants() -> None:
-    """Kill whatever is below this process, as long as there is anything."""
-    for _ in range(_ROUNDS):
-        below = _descendants(os.getpid())
-        for process in below:
+    """Kill what is below this process: children, whose orphans become children in turn, as long as there are any."""
+    deadline = time.monotonic() + _ENDING / 2
+    while time.monotonic() < deadline:
+        children = [pid for pid, parent, _ in _processes() if parent == os.getpid()]
+        for child in children:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not below:
+        if not children:
             return
         time.sleep(0.01)
 
 
-def _descendants(root: int) -> list[int]:
-    """All processes below one, by what /proc says; none where there is no /proc."""
-    children: dict[int, list[int]] = {}
-    with suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-                    if fields[0] != b"Z" or int(fields[1]) != root:
-                        children.setdefault(int(fields[1]), []).append(int(name))
-    out, waiting = list[int](), [root]
-    while waiting:
-        below = children.pop(waiting.pop(), [])
-        out += below
-        waiting += below
-    return out
+def end_supervised(pid: int, ended: Callable[[], bool]) -> None:
+    """Have a supervisor end what is below it, and itself; kill its group where it does not."""
+    with suppress(ProcessLookupError, PermissionError, ChildProcessError):
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + _ENDING
+        while not ended():
+            if time.monotonic() > deadline:
+                os.killpg(pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+
+def _processes() -> Iterator[tuple[int, int, int]]:
+    """The number, parent and count of threads of every process, by what /proc says; none where there is no /proc."""
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+            yield int(name), int(fields[1]), int(fields[17])
 
 
 def _stop(number: int, frame: object) -> None:
     end_descendants()
     os._exit(128 + number)
-
-
-def _wait_for(child: int) -> int:
-    while True:
-        with suppress(InterruptedError):
-            process, status = os.waitpid(-1, 0)
-            if process == child:
-                return status
 
 
 def _leave_streams() -> None:
@@ -99,32 +99,18 @@ def _leave_streams() -> None:
                 os.dup2(nowhere, int(handle))
 
 
-def _die_by(number: int) -> None:
-    signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
-    os.kill(os.getpid(), number)
-    time.sleep(1)
+def _restrict(memory: int, processes: int) -> None:
+    """Limit memory beyond what this process has, and processes beyond those that its user has."""
+    import resource
 
-
-def _limits(memory: int, processes: int) -> tuple[int, int]:
-    """How much data and how many processes of this user there may be, with what is there already."""
     data, threads = 0, 0
     with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
         data = 1024 * next(int(line.split()[1]) for line in file if line.startswith("VmData"))
-    with suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with suppress(OSError, ValueError, IndexError):
-                    if os.stat(f"/proc/{name}").st_uid == os.getuid():
-                        with open(f"/proc/{name}/stat", "rb") as file:
-                            threads += int(file.read().rpartition(b")")[2].split()[17])
-    return data + memory, threads + processes
-
-
-def _restrict(limits: tuple[int, int]) -> None:
-    import resource
-
-    names = ("RLIMIT_DATA", "RLIMIT_NPROC")
-    for name, value in (*zip(names, limits, strict=True), ("RLIMIT_CORE", 0)):
+    for pid, _, count in _processes():
+        with suppress(OSError):
+            threads += count * (os.stat(f"/proc/{pid}").st_uid == os.getuid())
+    limits = {"RLIMIT_DATA": data + memory, "RLIMIT_NPROC": threads + processes, "RLIMIT_CORE": 0}
+    for name, value in limits.items():
         with suppress(ValueError, OSError, AttributeError):
             kind = getattr(resource, name)
             hard = resource.getrlimit(kind)[1]

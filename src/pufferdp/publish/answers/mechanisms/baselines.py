@@ -8,12 +8,11 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Absent, Curve
-from pufferdp.leakage.curves import CURVES, curve, lowest
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve
+from pufferdp.bounds.curves import CURVES, curve, lowest
 from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import (
     Calibrated,
-    Calibration,
     Mechanism,
     Problem,
     refuse_endless_search,
@@ -92,7 +91,7 @@ _READ_ALONE: Final = ("independent", "general")
 def problem_curve(name: str, problem: Problem) -> Curve:
     """A curve by name, for chains as long as the problem needs."""
     if problem.secret is not None:
-        from pufferdp.leakage.units.curves import secret_curve
+        from pufferdp.bounds.units.curves import secret_curve
 
         return secret_curve(problem.model, problem.secret, str(problem.adversary))
     if problem.unit is not None:
@@ -151,16 +150,8 @@ class CurveNoise(Mechanism):
         loss = leakage_curve.inverse(min(problem.epsilon, LARGEST))
         if loss <= 0:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
-        return self._spending(loss, leakage_curve.theorem, problem.block)
-
-    def with_loss(self, problem: Problem, loss: float, theorem: str) -> Calibration:
-        """A calibration at a loss above 0 that was found already, by a pass over many people."""
-        return self.with_finding(problem, self._spending(loss, theorem))
-
-    @staticmethod
-    def _spending(loss: float, theorem: str, block: int = 1) -> Calibrated:
         # A DP loss of 1/σ that is not above the one that was checked; all records of a block move the answer as often.
-        return Calibrated(sigma=math.nextafter(block / loss, math.inf), theorem=theorem)
+        return Calibrated(sigma=math.nextafter(problem.block / loss, math.inf), theorem=leakage_curve.theorem)
 
 
 CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)

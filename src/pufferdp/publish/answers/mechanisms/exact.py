@@ -15,14 +15,14 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.additive.inverse import NEAR, largest_loss
-from pufferdp.leakage.additive.nothing_known import UnknownSeries
-from pufferdp.leakage.additive.tables import AnyStartLeakage, Learner, NothingKnown, TableLeakage
-from pufferdp.leakage.additive.windows import Informed, Leakage, WindowLeakage, Work
-from pufferdp.leakage.chains.sums import ChainLaws
-from pufferdp.leakage.curves import curve
-from pufferdp.leakage.tight.attack import TightLeakage
-from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.bounds.additive.inverse import NEAR, largest_loss
+from pufferdp.bounds.additive.nothing_known import UnknownSeries
+from pufferdp.bounds.additive.tables import AnyStartLeakage, NothingKnown, RecordAdversary, TableLeakage
+from pufferdp.bounds.additive.windows import WindowAdversary, WindowLeakage, Work
+from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.bounds.curves import curve
+from pufferdp.bounds.tight.attack import TightLeakage
+from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.base import Model, records_of
 from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.models.clock import clock_of
@@ -153,8 +153,9 @@ class ExactLeakage:
         self._beliefs = _by_belief(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
+        least, most = problem.answer_range
         exact = problem.query.counts_states
-        self._rounding = 0.0 if exact else math.ulp(_largest(problem)) / problem.bound.lipschitz
+        self._rounding = 0.0 if exact else math.ulp(most - least) / problem.bound.lipschitz
 
     def __call__(self, dp_loss: float) -> float:
         """The leakage at a DP loss. Raises NotApplicableError where only a bracket is known."""
@@ -191,12 +192,14 @@ class ExactLeakage:
         self._work.done = 0.0
         likely = self._likely(allowed, most)
         if likely is not None:
-            self._refuse_open(likely, allowed)
             # A little less, so that the last digit of another machine does not decide. Much less where rounding alone
             # lies between both ends.
             for loss in (likely * (1 - _DIGITS), likely * (1 - NEAR / 3)):
-                if self._bracket(loss)[1] <= allowed:
+                lower, upper = self._bracket(loss)
+                if upper <= allowed:
                     return loss
+                if lower <= allowed:
+                    _closed(loss, lower, upper)  # where it is open, no larger loss decides and no smaller one is best
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
         while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
@@ -225,31 +228,18 @@ class ExactLeakage:
         likely = largest_loss(leak, allowed, most)
         return likely if math.isfinite(leak(likely * (1 + NEAR))) else None
 
-    def _refuse_open(self, dp_loss: float, allowed: float) -> None:
-        """Say at once that no bracket will close, where that is clear: the quick lower bounds allow just this loss."""
-        loss, rounding = dp_loss * self._share, dp_loss * self._rounding
-        found = [one.open_at and one.open_at(loss, allowed - rounding) for one in self._beliefs]
-        brackets = [bracket for bracket in found if bracket is not None]
-        if not brackets:
-            return
-        closing = [one.worst(loss) for one, bracket in zip(self._beliefs, found, strict=True) if bracket is None]
-        lower = max([bracket.lower for bracket in brackets] + [one.lower for one in closing]) + rounding
-        upper = max([bracket.upper for bracket in brackets] + [one.upper for one in closing]) + rounding
-        if lower <= allowed:
-            _closed(dp_loss, lower, upper)
-
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
         self._work.done = 0.0
         reached = [one.worst(dp_loss * self._share) for one in self._beliefs]
         adversary = max(reached, key=lambda belief: belief.lower).adversary
-        if isinstance(adversary, Informed):
+        if isinstance(adversary, WindowAdversary):
             return self._in_series(adversary)
         if isinstance(adversary, _AllOthersKnown):
             return self._among_known(adversary)
         return None if adversary is None else self._among_records(adversary)
 
-    def _in_series(self, informed: Informed) -> Witness:
+    def _in_series(self, informed: WindowAdversary) -> Witness:
         labels = self._problem.model.labels
         alone = informed.left == informed.right == 0
         knowledge = f"all but {informed.left} records before the target and {informed.right} after it"
@@ -280,7 +270,7 @@ class ExactLeakage:
             over="the record",
         )
 
-    def _among_records(self, learner: Learner) -> Witness:
+    def _among_records(self, learner: RecordAdversary) -> Witness:
         problem = self._problem
         states, nobody = problem.states_at(learner.record), problem.adversary is Adversary.PUFFERFISH
         home = tuple(range(problem.records)) if nobody else self._component(learner.record)
@@ -343,7 +333,7 @@ class Reached:
 
     lower: float
     upper: float
-    adversary: Learner | Informed | _AllOthersKnown | None
+    adversary: RecordAdversary | WindowAdversary | _AllOthersKnown | None
 
 
 _CLOSED: Final = 1e-7
@@ -376,8 +366,6 @@ class _Belief:
     worst: Worst
     at_least: Callable[[float], float | None] | None = None
     """Quickly, what leaks at least: mostly all. None where it is not known."""
-    open_at: Callable[[float, float], Leakage | None] | None = None
-    """Of a loss and what it may leak: a bracket where it is clear that none will decide (``WindowLeakage.open_at``)."""
 
 
 def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
@@ -410,7 +398,7 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
     raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
 
 
-def _exactly(leak: Callable[[float], tuple[float, Learner | None]]) -> Worst:
+def _exactly(leak: Callable[[float], tuple[float, RecordAdversary | None]]) -> Worst:
     def worst(dp_loss: float) -> Reached:
         value, learner = leak(dp_loss)
         return Reached(value, value, learner)
@@ -421,7 +409,7 @@ def _exactly(leak: Callable[[float], tuple[float, Learner | None]]) -> Worst:
 def _of_laws(given: Given) -> _Belief:
     """Who knows no record; where the chain may start anywhere, the law of the first record is the worst one."""
     laws = given.laws
-    if isinstance(laws, ChainLaws) and laws.chain.any_start:
+    if isinstance(laws, ChainSums) and laws.chain.any_start:
         leak = AnyStartLeakage(laws)
 
         def worst(dp_loss: float) -> Reached:
@@ -429,7 +417,7 @@ def _of_laws(given: Given) -> _Belief:
             return Reached(lower, upper, learner)
 
         return _Belief(worst)
-    if isinstance(laws, ChainLaws):
+    if isinstance(laws, ChainSums):
         series = UnknownSeries(laws)
         return _Belief(_exactly(series.worst), series.at_least)
     return _Belief(_exactly(NothingKnown(laws).worst))
@@ -456,10 +444,10 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
         bracket = window.at(dp_loss)
         return Reached(bracket.lower, bracket.upper, bracket.adversary)
 
-    return _Belief(worst, window.at_least, window.open_at)
+    return _Belief(worst, window.at_least)
 
 
-def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) -> Informed | None:
+def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) -> WindowAdversary | None:
     """The adversary of the tight curve as a window; None where nothing is learned."""
     if leakage.lower == 0:
         return None
@@ -467,15 +455,7 @@ def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) 
     unknown = [length - 1 if side.records is None else side.records for side in sides]
     ends = [None if side.known is None else side.known[1] for side in sides]
     total = int(np.ptp(steps)) * (sum(unknown) + 1) if steps[leakage.likelier] == steps.max() else 0
-    return Informed(unknown[0], unknown[1], ends[0], ends[1], leakage.likelier, leakage.other, total)
-
-
-def _largest(problem: Problem) -> float:
-    """The largest answer there can be, its sign apart."""
-    if problem.bound.extent is not None:
-        return max(abs(end) for end in problem.bound.extent[0])
-    low, high = problem.bound.range or (0.0, 1.0)
-    return max(abs(low), abs(high)) * (problem.records if problem.query.kind is QueryKind.SUM else 1)
+    return WindowAdversary(unknown[0], unknown[1], ends[0], ends[1], leakage.likelier, leakage.other, total)
 
 
 def _grid(problem: Problem) -> Grid:

@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.tight.approximate import ZCdpBudget, largest_zcdp
+from pufferdp.bounds.tight.approximate import ZCdpBudget, largest_zcdp
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import (
     Approximation,
@@ -62,6 +62,7 @@ class GaussianTight(Mechanism):
             scale=scale * bound.unit,
             coordinates=len(bound.labels),
             unit=bound.unit,
+            rounding=problem.rounding,
         )
         return Calibration(
             mechanism=self.name,

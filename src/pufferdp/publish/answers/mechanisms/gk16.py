@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.chains.powers import largest_ratios, ratios_of
-from pufferdp.leakage.chains.starts import start_of
+from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
+from pufferdp.bounds.chains.starts import start_of
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 

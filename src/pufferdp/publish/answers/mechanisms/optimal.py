@@ -8,13 +8,8 @@ from typing import Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.additive.whole_noise import (
-    ConditionalLaws,
-    WindowLaws,
-    least_error,
-    record_laws,
-    width_of,
-)
+from pufferdp.bounds.additive.whole_noise import ConditionalCounts, counts_given_records, least_error
+from pufferdp.bounds.additive.windows import WindowCounts, Windows, window_width
 from pufferdp.models.chain import chains_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, chain_products, grid
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
@@ -132,22 +127,19 @@ def _grid_of(problem: Problem) -> Grid:
     return answer_grid
 
 
-def _adversaries(problem: Problem, share: float) -> list[ConditionalLaws]:
+def _adversaries(problem: Problem, share: float) -> list[ConditionalCounts]:
     """Whom the promise is for: under every belief, and for each length of a chain."""
     if problem.adversary is Adversary.PUFFERFISH:
         # Records with two values at least: before laws are made that would be too many.
         if 2 / problem.model.size * chain_products(problem) > _MOST_PRODUCTS:
             raise NotApplicableError(_TOO_MANY)
-        return [record_laws(given.laws) for given in answer_laws(problem)]
+        return [counts_given_records(given.laws) for given in answer_laws(problem)]
     # Other chains only blur the answer, and the adversary may know them: each chain by itself.
     (steps,) = _grid_of(problem).steps
-    return [
-        WindowLaws(chain, length, steps, width_of(chain, length, steps, share * problem.epsilon))
-        for chain in chains_of(problem.model)
-        for length, _ in problem.lengths
-    ]
+    series = [Windows(chain, n, steps) for chain in chains_of(problem.model) for n, _ in problem.lengths]
+    return [WindowCounts(windows, window_width(windows, share * problem.epsilon)) for windows in series]
 
 
-def _refuse_many(tables: Sequence[ConditionalLaws], reach: int) -> None:
+def _refuse_many(tables: Sequence[ConditionalCounts], reach: int) -> None:
     if sum(table.products(reach) for table in tables) > _MOST_PRODUCTS:
         raise NotApplicableError(_TOO_MANY)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.chains.mixing import box_contraction, contraction, eigen_gap
-from pufferdp.leakage.quilts.chains import WorstRecord, worst_of_chains, worst_record_by_distance
-from pufferdp.leakage.quilts.networks import NetworkQuilt, worst_network_record
-from pufferdp.leakage.quilts.search import Score
+from pufferdp.bounds.chains.mixing import box_contraction, contraction, eigen_gap
+from pufferdp.bounds.quilts.chains import WorstRecord, worst_of_chains, worst_record_by_distance
+from pufferdp.bounds.quilts.networks import NetworkQuilt, worst_network_record
+from pufferdp.bounds.quilts.search import Score
 from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.problem import (
     Calibrated,

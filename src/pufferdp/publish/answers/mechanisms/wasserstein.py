@@ -10,8 +10,8 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError
-from pufferdp.leakage.laws.base import Logs, RecordLaws, pairs_of
-from pufferdp.leakage.laws.wasserstein import MOST_POINTS, Pairs, WorstPair, worst_flow
+from pufferdp.bounds.distributions.base import Logs, RecordDistributions, pairs_of
+from pufferdp.bounds.distributions.wasserstein import MOST_POINTS, Pairs, WorstPair, worst_flow
 from pufferdp.models.chain import chains_of
 from pufferdp.publish.answers.laws import Given, answer_laws, chain_products
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, Transport, refuse_known_records
@@ -112,7 +112,7 @@ class _Search:
         self._compare()
         return self.worst
 
-    def _name(self, laws: RecordLaws, row: int) -> str:
+    def _name(self, laws: RecordDistributions, row: int) -> str:
         return self.problem.value_name(laws.record, laws.states[row])
 
     def _compare(self) -> None:

@@ -55,8 +55,10 @@ export async function make(panel, shared) {
     dragged.hidden = own;
     if (!believed) {
       clearTimeout(slow);
+      latest.cancel();
       clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
-      return;
+      for (const node of [chart, curves]) clear(node);
+      return code.hide();
     }
     const of = own ? { model: believed.key, query: believed.chained ? `count:${believed.states.at(-1)}` : null } : { stay: [first.value, second.value] };
     const asked = { ...of, length: believed.chained ? Number(length.value) || 1 : null, dp_epsilon: spent.value, adversary: adversary.value, theme: theme() };
@@ -76,17 +78,17 @@ export async function make(panel, shared) {
 
   function show(found) {
     const best = found.curves[found.best], times = best / found.spent;
-    const said = [el("p", { className: "verdict" }, "DP says ", el("strong", { text: number(found.spent) }), ". About one record, any such release leaks at most ", el("strong", { text: safe(best) }), times > 1.05 ? `: up to ${number(Math.round(times * 10) / 10)} times as much.` : ": no more.")];
-    if (found.exact !== null) said.push(el("p", {}, "Exactly, for a noisy count of state 1: ", el("strong", { text: safe(found.exact) }), "."));
+    const said = [el("p", { className: "verdict" }, "DP says ", el("strong", { text: number(found.spent) }), ". Under this model, any such release leaks about one record at most ", el("strong", { text: safe(best) }), times > 1.05 ? `: up to ${number(Math.round(times * 10) / 10)} times as much.` : ": no more.")];
+    if (found.exact !== null) said.push(el("p", {}, "Exactly, under this model, for a noisy count of state 1: ", el("strong", { text: safe(found.exact) }), "."));
     if (found.witness) {
       const w = found.witness;
-      said.push(el("p", { className: "promise", text: `Most is learnt by someone who knows ${w.knows}. A noisy count of ${number(w.output)} over ${w.over} then speaks for ${w.record} being ${w.likelier} and not ${w.other}.` }));
+      said.push(el("p", { className: "promise", text: `Worst-case adversary: knows ${w.knows}. For this adversary, a noisy count of ${number(w.output)} over ${w.over} is the strongest evidence that ${w.record} is ${w.likelier} and not ${w.other}.` }));
     }
     clear(headline, ...said);
     const rows = Object.entries(found.curves).filter(([, value]) => value !== null).map(([name, value]) => ({ className: name === found.best ? "best" : "", cells: [name + (name === found.best ? "  ✓ best" : ""), safe(value)] }));
     if (found.exact !== null) rows.push({ cells: [`exact, ${found.query} with Laplace noise`, safe(found.exact)] });
     const others = Object.entries(found.reasons);
-    clear(curves, table(["Bound", "Leaks at most"], rows, "Leakage by every curve"), el("details", {}, el("summary", { text: "Bounds that give no number here: why" }), el("dl", {}, ...others.flatMap(([name, why]) => [el("dt", { text: name }), el("dd", { text: why })]))));
+    clear(curves, table(["Bound", "Leaks at most"], rows, "Leakage under this model, by every curve"), el("details", {}, el("summary", { text: "Bounds that give no number here: why" }), el("dl", {}, ...others.flatMap(([name, why]) => [el("dt", { text: name }), el("dd", { text: why })]))));
     if (found.chart) draw(chart, found.chart);
     code.show(found.commands);
     fieldError(panel);

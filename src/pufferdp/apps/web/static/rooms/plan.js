@@ -101,8 +101,10 @@ export async function make(panel, shared) {
     if (!source.model) {
       latest.cancel();
       clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
-      clear(mechanisms);
-      clear(chart);
+      // Nothing of the file before stays beside the words about this one.
+      for (const node of [mechanisms, chart, curveChart, released]) clear(node);
+      curveOf = "";
+      code.hide();
       go.disabled = true;
       return;
     }

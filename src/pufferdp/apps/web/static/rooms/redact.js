@@ -3,25 +3,25 @@
 import { Budgets } from "../budgets.js";
 import { ask, Latest, working } from "../calls.js";
 import { draw, theme } from "../charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, fieldError, fill, kept as keptWords, note, number, safe, select, slider } from "../dom.js";
+import { busy, clear, codeBox, downloads, el, error, field, fieldError, formulas, kept as keptWords, note, number, safe, select, slider } from "../dom.js";
 import { Source } from "../source.js";
 
 const WINDOW = 288;
+const EXAMPLE_ROW = 100; // hidden in the example, so that there is something to see; in other files nothing is
 const ADVERSARIES = [["bdp", "may know any other records"], ["pufferfish", "knows no record"], ["dp", "knows all other records"]];
 
 export async function make(panel, shared) {
   const latest = new Latest();
-  let series = null, design = null, marked = null, cursor = 1, first = 1;
+  let series = null, design = null, marked = null, cursor = 1, first = 1, loads = 0;
   const hidden = new Set(), timed = new Set(); // rows by hand, and rows that times stand for
 
   const epsilon = slider({ label: "ε, how much may leak about a hidden record", low: 0.1, high: 10, value: 1, log: true, change: () => designed(), words: (v) => `epsilon ${v}` });
   const adversary = select(ADVERSARIES, "bdp", () => designed());
   const list = el("div", { className: "records", role: "listbox", tabIndex: 0, "aria-label": "Records of the series: arrow keys move, Enter hides or shows", "aria-multiselectable": "true" });
   const row = el("input", { type: "number", min: 1, value: 1, className: "short", on: { change: () => move(Number(row.value) || 1, false) } });
-  const when = select([], undefined, () => designed());
   const times = el("input", { type: "text", placeholder: "2024-01-01 08:00..2024-01-01 09:00", on: { change: () => designed() } });
   const asTimes = () => times.value.split(",").map((part) => part.trim()).filter(Boolean);
-  const byTime = el("div", {}, field("Hide these times, too", times, "A time, a date, or a range A..B; several with commas", "private"), field("Column that says when", when));
+  const byTime = el("div", {}, field("Hide these times, too", times, "A time, a date, or a range A..B; several with commas", "private"));
   const chosen = el("p", { "aria-live": "polite" });
   const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …")), chart = el("div", { className: "chart" }), made = el("div", { "aria-live": "polite" });
   const go = el("button", { type: "button", className: "main", text: "Redact the series", disabled: true, on: { click: () => redact() } });
@@ -63,7 +63,6 @@ export async function make(panel, shared) {
   function offer() {
     const others = (source.file?.columns ?? []).filter((name) => name !== source.column.value);
     keep.hidden = byTime.hidden = !others.length;
-    fill(when, others.map((name) => [name, name]), source.file?.order ?? undefined);
     clear(
       keep,
       el("legend", { text: "Other columns to keep" }),
@@ -74,20 +73,25 @@ export async function make(panel, shared) {
   const kept = () => [...keep.querySelectorAll("input:checked")].map((box) => box.value);
 
   async function load() {
+    const turn = ++loads;
     offer();
     series = null;
     design = marked = null;
     hidden.clear();
     timed.clear();
     clear(made);
+    code.hide();
     if (!source.model) clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
     if (source.model && source.file) {
       try {
-        series = await ask("series", { data: source.file.key, model: source.model.key, column: source.column.value });
-        hidden.add(Math.min(100, Math.ceil(series.rows / 2)));
-        cursor = Math.min(...hidden);
+        const found = await ask("series", { data: source.file.key, model: source.model.key, column: source.column.value });
+        if (turn !== loads) return; // another file was chosen meanwhile
+        series = found;
+        if (source.isExample) hidden.add(EXAMPLE_ROW);
+        cursor = source.isExample ? EXAMPLE_ROW : 1;
         first = 1;
       } catch (problem) {
+        if (turn !== loads) return;
         clear(headline, error(problem.message));
         clear(chart);
       }
@@ -167,7 +171,7 @@ export async function make(panel, shared) {
     event.preventDefault();
   });
 
-  const inTime = () => (asTimes().length ? { data: source.file.key, column: source.column.value, order: when.value || null } : {});
+  const inTime = () => (asTimes().length ? { data: source.file.key, column: source.column.value, order: source.order.value || null } : {});
 
   async function designed() {
     const named = [...[...hidden].sort((a, b) => a - b), ...asTimes()];
@@ -215,7 +219,7 @@ export async function make(panel, shared) {
   async function redact() {
     go.disabled = true;
     try {
-      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...[...hidden].sort((a, b) => a - b), ...asTimes()], order: inTime().order ?? null, epsilon: epsilon.value, keep: kept(), adversary: adversary.value, dataset: budgets.name, theme: theme() };
+      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...[...hidden].sort((a, b) => a - b), ...asTimes()], order: source.order.value || null, epsilon: epsilon.value, keep: kept(), adversary: adversary.value, dataset: budgets.name, theme: theme() };
       const found = await working(made, (hear, signal) => ask("redact", asked, hear, signal));
       marked = new Set(found.marked);
       show();
@@ -226,6 +230,7 @@ export async function make(panel, shared) {
         el("p", { text: found.certificate.ledger ? `Charged to ${found.certificate.ledger.dataset}, row ${found.certificate.ledger.position} of the ledger.` : "Not charged to any ledger: the promise is for one publication." }),
         ...keptWords(found.kept),
         ...found.certificate.warnings.map((words) => el("p", { className: "warning", text: words })),
+        ...formulas(found),
         downloads(found.made, { "report.html": "Report (HTML)", "certificate.json": "Certificate (JSON)", "*": "Redacted file" }),
       );
       shared.changed?.();

@@ -33,7 +33,11 @@ export async function make(panel, shared) {
   async function update() {
     lossesField.hidden = asks.value !== "losses";
     targetField.hidden = asks.value !== "target";
-    if (!source.model) return clear(answer, source.told.wrong ? error(source.told.words) : note(source.told.words));
+    if (!source.model) {
+      latest.cancel();
+      code.hide();
+      return clear(answer, source.told.wrong ? error(source.told.words) : note(source.told.words));
+    }
     const numbers = losses.value.split(",").map(Number);
     if (!lossesField.hidden && !numbers.every((n) => Number.isFinite(n) && n > 0)) return refuse(`losses are “${losses.value.trim()}”; they must be numbers above 0, with commas between them`);
     const asked = {

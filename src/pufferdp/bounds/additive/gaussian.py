@@ -1,0 +1,287 @@
+"""How much more a clipped sum leaks about one record when records are jointly normal than when they are independent.
+
+Changing record i by d shifts the mean of the unknown records U by d·Σ_{U,A} Σ_A^{-1} e_i, where A is i with the known
+records K; their covariance stays. An algorithm that loses tau/M for every unit that the records move in L1 (a sum
+clipped to a width of M, with Laplace noise) leaks at most factor·tau about two values at most M apart. The factor is 1
+plus the L1 norm of the shift (Lange 2024, Proposition 6.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.models.inference import connected
+
+_MOST_ENUMERATED: Final = 15
+"""All sets of known records are enumerated for up to this many records: 2^15 sets take a second."""
+_BATCH: Final = 10
+"""All subsets of this many records are swept together, so memory stays below a few megabytes."""
+_EPS: Final = 2.0**-52
+"""Twice the rounding error of one operation; a sum of n products is off by less than n times this."""
+
+
+@dataclass(frozen=True)
+class ShiftFactor:
+    """A bracket around the factor of the worst-case adversary over one covariance matrix."""
+
+    lower: float
+    """The factor that the adversary below reaches, less rounding."""
+    upper: float
+    """An upper bound for every adversary, rounding added."""
+    target: int
+    """The record that this adversary wants to know, counted from 0."""
+    known: tuple[int, ...]
+    """The records that this adversary knows."""
+    exact: bool
+    """Whether lower and upper differ by rounding alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """A covariance matrix with every record divided by a power of 2, so that variances lie between 1 and 4."""
+
+    sigma: Floats
+    weight: Floats
+    """The powers of 2."""
+    least: float
+    """A lower bound on the least eigenvalue of ``sigma``."""
+
+
+def shift_factor(covariance: Floats, adversary: Adversary) -> ShiftFactor:
+    """1 + the largest L1 norm of a shift, over all adversaries (K, i).
+
+    Sets of correlated records are treated separately. Sets of up to 15 records are enumerated, with the rounding error
+    of each shift bounded through its residual. Larger ones get a bracket: the adversary who knows no record below, a
+    proved bound above.
+
+    Args:
+        covariance: a positive definite matrix.
+        adversary: ``bdp`` (any K), ``pufferfish`` (K empty) or ``dp`` (all others known).
+    """
+    sigma = np.asarray(covariance, dtype=float)
+    worst = ShiftFactor(1.0, 1.0, 0, () if adversary is not Adversary.DP else tuple(range(1, len(sigma))), True)
+    if adversary is Adversary.DP:
+        return worst
+    for where in connected([np.flatnonzero(row).tolist() for row in sigma]):
+        block = sigma[np.ix_(where, where)]
+        if adversary is Adversary.PUFFERFISH or len(block) == 1:
+            factor = nothing_known(block)
+        else:
+            factor = (enumerate_all if len(block) <= _MOST_ENUMERATED else bracket)(block)
+        lower, target, known = worst.lower, worst.target, worst.known
+        if factor.lower > lower:
+            lower, target = factor.lower, int(where[factor.target])
+            known = tuple(int(where[j]) for j in factor.known)
+        upper, exact = max((worst.upper, worst.exact), (factor.upper, factor.exact), key=lambda end: end[0])
+        worst = ShiftFactor(lower, upper, target, known, exact)
+    return worst
+
+
+def nothing_known(sigma: Floats) -> ShiftFactor:
+    """The factor of the adversary who knows no record: 1 + max over i of Σ_u |Σ_ui|/Σ_ii."""
+    shifts = (np.abs(sigma).sum(axis=0) - np.diag(sigma)) / np.diag(sigma)
+    i = int(shifts.argmax())
+    spare = (len(sigma) + 4) * _EPS * (1 + float(shifts[i]))
+    return ShiftFactor(1 + max(0.0, float(shifts[i]) - spare), 1 + float(shifts[i]) + spare, i, (), True)
+
+
+def enumerate_all(sigma: Floats) -> ShiftFactor:
+    """The factor over every set of known records and every target."""
+    n, scaled = len(sigma), _scale(sigma)
+    low, high, target, known = 0.0, 0.0, 0, np.zeros(n, dtype=bool)
+    for swept, chosen in _all_sets(scaled.sigma):
+        shifts, spare = _shifts(scaled, swept, chosen)
+        below = shifts - spare
+        at = int(below.argmax())
+        if below.flat[at] > low:
+            low, target, known = float(below.flat[at]), at % n, chosen[at // n]
+        high = max(high, float((shifts + spare).max()))
+    others = tuple(int(j) for j in np.flatnonzero(known) if j != target)
+    return ShiftFactor(1 + low, (1 + high) * (1 + _EPS), target, others, True)
+
+
+def bracket(sigma: Floats) -> ShiftFactor:
+    """A bracket for more records than can be enumerated: nothing known below, the smaller of two bounds above."""
+    scaled, first = _scale(sigma), nothing_known(sigma)
+    upper = max(first.upper, min(_dominance(scaled), _spectral(scaled)))
+    if not math.isfinite(upper):
+        raise NotApplicableError(
+            "the correlation matrix is singular up to rounding, and no bound on the factor is known"
+        )
+    exact = upper <= first.upper * (1 + 1e-12)  # up to rounding
+    return ShiftFactor(first.lower, upper, first.target, (), exact)
+
+
+def _scale(sigma: Floats) -> _Scaled:
+    weight = 2.0 ** np.floor(np.log2(np.diag(sigma)) / 2)
+    scaled = sigma / weight[:, None] / weight
+    least, _ = _eigenvalues(scaled)
+    if least <= 0:
+        raise NotApplicableError(
+            f"the covariance matrix is singular up to rounding: its least eigenvalue is at most {least:.3g} where "
+            "variances are 1 to 4; leave out records that the others determine"
+        )
+    return _Scaled(scaled, weight, least)
+
+
+def _sweep(stack: Floats, k: int) -> Floats:
+    """Each matrix of a stack swept on record k (Goodnight 1979), with the signs that keep it symmetric."""
+    pivot, column = stack[..., k, k], stack[..., :, k] / stack[..., k, k, None]
+    swept = stack - stack[..., :, k, None] * column[..., None, :]
+    swept[..., :, k] = swept[..., k, :] = column
+    swept[..., k, k] = -1 / pivot
+    return swept
+
+
+def _subsets(stack: Floats, sets: Mask, records: range) -> tuple[Floats, Mask]:
+    """Swept matrices and their sets of records, with and without each of the given records."""
+    for j in records:
+        wider = sets.copy()
+        wider[:, j] = True
+        stack, sets = np.concatenate([stack, _sweep(stack, j)]), np.concatenate([sets, wider])
+    return stack, sets
+
+
+def _all_sets(sigma: Floats) -> Iterator[tuple[Floats, Mask]]:
+    """The matrix swept on every set of records, and the sets, in batches."""
+    n = len(sigma)
+    head = max(0, n - _BATCH)
+    for matrix, chosen in zip(*_subsets(sigma[None], np.zeros((1, n), dtype=bool), range(head)), strict=True):
+        yield _subsets(matrix[None], chosen[None], range(head, n))
+
+
+def _shifts(scaled: _Scaled, swept: Floats, chosen: Mask) -> tuple[Floats, Floats]:
+    """The L1 norm of the shift for each set A and each i in it, and a bound on its rounding error.
+
+    The computed W = Σ_{U,A} Σ_A^{-1} has a residual E = W Σ_A − Σ_{U,A}. Its error is E Σ_A^{-1}, and no eigenvalue of
+    Σ_A^{-1} is above 1/λ_min(Σ): the eigenvalues of a principal submatrix lie between those of the matrix.
+    """
+    sigma, weight, n = scaled.sigma, scaled.weight, len(scaled.sigma)
+    block = ~chosen[:, :, None] & chosen[:, None, :]
+    shift = np.where(block, swept, 0.0)
+    residual = np.where(block, shift @ sigma - sigma, 0.0)
+    norm = np.linalg.norm(sigma)
+    off = np.linalg.norm(residual, axis=(1, 2)) + (n + 2) * _EPS * norm * (1 + np.linalg.norm(shift, axis=(1, 2)))
+    total = np.einsum("u,aui->ai", weight, np.abs(shift)) / weight
+    spare = off[:, None] * (np.linalg.norm(weight) / scaled.least) / weight + (n + 4) * _EPS * total
+    return total, np.where(chosen, spare, 0.0)
+
+
+def _dominance(scaled: _Scaled) -> float:
+    """A bound on the factor by diagonal dominance; infinite where the matrix is not dominant under any weights.
+
+    Let g ≥ w, the weights, with g_l Σ_ll ≥ Σ_{j≠l} g_j |Σ_jl| for all l, and M the comparison matrix (Σ_ll, −|Σ_jl|).
+    Then |Σ_A^{-1}| ≤ M_A^{-1} (Ostrowski 1937), and g_A M_A ≥ w_U |Σ_UA|, so w_U |Σ_UA Σ_A^{-1}| ≤ g_A for every A.
+    The least such g is the value of an optimal stopping problem: continue (the record is known) or stop (it is not).
+    With g = w the bound is the factor of the adversary who knows no record.
+    """
+    off, weight, n = np.abs(scaled.sigma), scaled.weight, len(scaled.sigma)
+    variance = np.diag(scaled.sigma)
+    np.fill_diagonal(off, 0.0)
+    compare, g, continued = np.diag(variance) - off, weight, np.zeros(n, dtype=bool)
+    while True:  # policy iteration: the set only grows, so it ends after at most n rounds
+        wider = continued | (off @ g > variance * weight)
+        if (wider == continued).all():
+            break
+        continued, g = wider, weight.copy()
+        g[continued] = _solve(
+            compare[np.ix_(continued, continued)], off[np.ix_(continued, ~continued)] @ weight[~continued]
+        )
+        if not (np.isfinite(g).all() and (g > 0).all()):
+            return math.inf
+    # Rounding may break the inequalities by a little. A multiple of p with M p = 1 repairs them; the loop checks it.
+    g = np.maximum(g, weight)
+    for repair in (True, False):
+        lacking = float((off @ g - variance * g + (n + 2) * _EPS * (variance * g + off @ g)).max())
+        if lacking <= 0:
+            return float(1 + (off @ g / variance / weight).max() * (1 + (n + 4) * _EPS)) * (1 + _EPS)
+        if repair:
+            g = g + 2 * lacking * np.maximum(_solve(compare, np.ones(n)), 0.0)
+    return math.inf
+
+
+def _solve(matrix: Floats, right: Floats) -> Floats:
+    """The solution, or nan throughout where the matrix is singular."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.full(len(right), np.nan)
+
+
+def _spectral(scaled: _Scaled) -> float:
+    """A bound on the factor from the eigenvalues of the correlation matrix R, all of which lie in [m, M].
+
+    ‖R_UA R_A^{-1}‖ ≤ (M−m)/(2√(mM)): for unit vectors x and y with z = R_A^{-1} x the product yᵀRz/(zᵀx) is b/a of R
+    restricted to the plane of z and y, where a = zᵀRz/zᵀz (Kantorovich). The L1 norm follows by Cauchy-Schwarz.
+    """
+    n, sd = len(scaled.sigma), np.sqrt(np.diag(scaled.sigma))
+    least, most = _eigenvalues(scaled.sigma / sd[:, None] / sd)
+    if least <= 0:
+        return math.inf
+    sd = sd * scaled.weight
+    longest = float((np.sqrt((sd**2).sum() * (1 + 2 * n * _EPS) - sd**2) / sd).max())
+    return float(1 + longest * (most - least) / (2 * np.sqrt(least * most)) * (1 + n**2 * _EPS))
+
+
+def _eigenvalues(matrix: Floats) -> tuple[float, float]:
+    """A lower bound on the least eigenvalue and an upper bound on the largest.
+
+    LAPACK returns the eigenvalues of a matrix that differs by a small multiple of n·eps of the norm.
+    """
+    values = np.linalg.eigvalsh(matrix)
+    off = 16 * len(matrix) * _EPS * values[-1]
+    return float(values[0] - off), float(values[-1] + off)
+
+
+def thesis_factor(n: int, rho: float) -> float:
+    """n²/(4(1/ρ−n+2)) + 1 for n records of equal variance and |Pearson| at most rho (Lange 2024, Theorem 6.2).
+
+    The theorem needs three records or more; for two its formula is 1+ρ, which is what two records reach.
+    """
+    _check_limit(n, rho)
+    if n == 1 or rho == 0:
+        return 1.0
+    return _round_up(Fraction(n**2) / (4 * (1 / Fraction(rho) - n + 2)) + 1)
+
+
+def class_factor(n: int, rho: float, adversary: Adversary = Adversary.BDP, spread: float = 1.0) -> float:
+    """The largest factor that n records with |Pearson| at most rho can have: 1+(n−1)ρ where ρ ≤ 1/(n−1).
+
+    With k records known, Σ_A is strictly diagonally dominant, so a column of its inverse has an L1 norm of at most
+    1/((1−kρ)σ²) (Varah 1975), and the n−k−1 unknown records shift by at most (n−k−1)ρ/(1−kρ) together. The expression
+    is monotone in k. The adversary who knows no record has k = 0, for any rho.
+
+    Args:
+        n: records.
+        rho: limit of |Pearson| between any two.
+        adversary: ``bdp``, ``pufferfish`` or ``dp``.
+        spread: the largest over the least standard deviation; shifts grow by no more than that.
+    """
+    if n == 1 or rho == 0 or adversary is Adversary.DP:
+        return 1.0
+    limit = Fraction(rho)  # exact, since 1−kρ may be tiny
+    if adversary is Adversary.PUFFERFISH:
+        return _round_up(1 + Fraction(spread) * (n - 1) * limit)
+    _check_limit(n, rho)
+    return _round_up(1 + Fraction(spread) * max((n - k - 1) * limit / (1 - k * limit) for k in {0, n - 2}))
+
+
+def _round_up(value: Fraction) -> float:
+    return float(value) if Fraction(float(value)) >= value else math.nextafter(float(value), math.inf)
+
+
+def _check_limit(n: int, rho: float) -> None:
+    if n > 2 and Fraction(rho) * (n - 2) >= 1:
+        raise NotApplicableError(
+            f"the largest correlation is {rho:.6g}; over {n} records it must be below 1/{n - 2} = {1 / (n - 2):.6g}",
+            value=rho,
+        )

@@ -1,0 +1,226 @@
+"""What the start of a chain implies for each record: which values it can have, and how its marginal is tilted.
+
+Positions count from 1. A start may be stationary, given, or any at all; the three differ in
+- ``support(i)``: the values record i has with positive probability, and
+- ``tilt(range)``: an upper bound, exact for a single record, on log m_i(x')/m_i(x) over a range of records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Mask, Matrix, Vector
+from pufferdp.bounds.chains.powers import Ratios
+from pufferdp.models.chain import MarkovChain
+
+_TABLE: Final = 2**14
+"""Marginals of so many records are kept; later ones are bounded by their limit."""
+_SETTLED: Final = 1e-13
+_TINY: Final = 1e-280
+
+
+@dataclass(frozen=True)
+class NodeRange:
+    """Records first, first+step, … up to last."""
+
+    first: int
+    last: int
+    step: int
+
+    @property
+    def single(self) -> bool:
+        """Whether it holds one record."""
+        return self.first == self.last
+
+
+class Supports:
+    """The support of each record: a sequence of sets that ends in a cycle."""
+
+    def __init__(self, first: Mask, pattern: Mask) -> None:
+        seen: dict[bytes, int] = {}
+        self._masks: list[Mask] = []
+        mask = first
+        while mask.tobytes() not in seen and len(self._masks) < 4096:
+            seen[mask.tobytes()] = len(self._masks)
+            self._masks.append(mask)
+            mask = np.asarray(pattern[mask].any(axis=0), dtype=np.bool_)
+        if mask.tobytes() in seen:
+            self._cycle = seen[mask.tobytes()]
+        else:  # a cycle too long to follow: every set is taken to be their union, which only asks for more noise
+            union = np.logical_or.reduce(self._masks) | pattern.any(axis=0)
+            self._masks, self._cycle = [np.asarray(union, dtype=np.bool_)], 0
+
+    @property
+    def settled(self) -> int:
+        """The first position from which the supports repeat."""
+        return self._cycle + 1
+
+    @property
+    def period(self) -> int:
+        """After how many positions they repeat."""
+        return len(self._masks) - self._cycle
+
+    def at(self, position: int) -> Mask:
+        """The support of the record at this position."""
+        n = position - 1
+        return self._masks[n if n < len(self._masks) else self._cycle + (n - self._cycle) % self.period]
+
+    def over(self, nodes: NodeRange, distance: int) -> Mask:
+        """The union of the supports ``distance`` before the records of a range."""
+        first = nodes.first - distance
+        if nodes.single or first >= self.settled:
+            return self.at(first)
+        positions = range(first, min(nodes.last - distance, self.settled + self.period) + 1, nodes.step)
+        return np.asarray(np.logical_or.reduce([self.at(p) for p in positions if p >= 1]), dtype=np.bool_)
+
+
+class Start(Protocol):
+    """What quilts need to know of a start."""
+
+    supports: Supports
+    same_everywhere: bool
+
+    def tilt(self, nodes: NodeRange) -> Floats:
+        """An upper bound on log m_i(x')/m_i(x), flat over (x,x'), for the records of a range; exact for one record."""
+
+
+def start_of(chain: MarkovChain, ratios: Ratios, length: int) -> Start:
+    """The start of a chain, as quilts see it."""
+    given = chain.given_start
+    if given is not None:
+        return GivenStart(chain, given, ratios, length)
+    return AnyStart(chain, ratios) if chain.any_start else StationaryStart(chain)
+
+
+class StationaryStart:
+    """Every record has the stationary distribution."""
+
+    same_everywhere = True
+
+    def __init__(self, chain: MarkovChain) -> None:
+        support = chain.stationary > 0
+        self.supports = Supports(support, chain.transition > 0)
+        self._tilt = _tilt(chain.stationary[None])
+
+    def tilt(self, nodes: NodeRange) -> Floats:
+        """The log-ratios of the stationary distribution, for every range."""
+        return self._tilt
+
+
+class AnyStart:
+    """Nothing is known of the first record: the worst start decides, record by record."""
+
+    same_everywhere = False
+
+    def __init__(self, chain: MarkovChain, ratios: Ratios) -> None:
+        self.supports = Supports(np.ones(chain.size, dtype=bool), chain.transition > 0)
+        self._ratios = ratios
+
+    def tilt(self, nodes: NodeRange) -> Floats:
+        """max_y log P^(i−1)(y,x')/P^(i−1)(y,x); it falls with i, so the first record of a range bounds the rest."""
+        k = self._ratios.size
+        if nodes.first == 1:
+            return np.full(k * k, np.inf)  # the first record has no left end
+        everything = np.ones(k, dtype=bool)
+        return self._ratios.backward(nodes.first - 1, everything).reshape(k, k).T.ravel()
+
+
+class GivenStart:
+    """The distribution of the first record is given; marginals move towards a limit."""
+
+    same_everywhere = False
+
+    def __init__(self, chain: MarkovChain, first: Vector, ratios: Ratios, length: int) -> None:
+        self.supports = Supports(first > 0, chain.transition > 0)
+        self._chain, self._ratios, self._settled = chain, ratios, False
+        self._table, power, period = first[None, :], np.asarray(chain.transition), self.supports.period
+        while len(self._table) < min(length, _TABLE) and not self._settled:
+            self._table = np.concatenate([self._table, self._table @ power])
+            power = power @ power
+            if len(self._table) >= 4 * period + 8:
+                # Settled: the last marginal is that of the same phase about a quarter of the table earlier.
+                last, before = self._table[-1], self._table[-1 - (len(self._table) // 4 // period + 1) * period]
+                still = _SETTLED + len(self._table) * 2.0**-51  # products add rounding as they go
+                same = np.array_equal(last > 0, before > 0)
+                self._settled = same and bool(np.allclose(last, before, rtol=still, atol=0.0))
+
+    def tilt(self, nodes: NodeRange) -> Floats:
+        """Exact where the table reaches, or has settled; beyond it exact for one record and a bound for a range."""
+        size, period = len(self._table), self.supports.period
+        if nodes.last <= size:
+            return _tilt(self._table[nodes.first - 1 : nodes.last : nodes.step])
+        if self._settled:
+            # Positions beyond the table have the marginal of their phase in its last period.
+            positions = np.arange(nodes.first, min(nodes.last, max(nodes.first, size + period)) + 1, nodes.step)
+            positions = np.where(positions > size, size - (size - positions) % period, positions)
+            return _tilt(self._table[positions - 1]) + 1e-12  # more than a settled marginal still moves
+        if nodes.single:
+            return _tilt(self._marginal(nodes.first)[None])
+        return self._tilt_from_limit(nodes.first)
+
+    def _marginal(self, position: int) -> Vector:
+        """The distribution of a record beyond the table, by one product."""
+        power = self._ratios.powers.linear(position - 1)
+        if power is None:  # entries too small for a double: nothing is known of the small ones
+            return np.where(self.supports.at(position), _TINY, 0.0)
+        return np.asarray(self._table[0] @ power)
+
+    def _tilt_from_limit(self, first: int) -> Floats:
+        """A bound for every record from ``first`` on, where marginals tend to the stationary distribution.
+
+        A marginal over its limit is averaged at each step by the reversed chain, so its spread never grows.
+        """
+        limit, alive = self._chain.stationary, self.supports.at(first)
+        one_limit = self.supports.period == 1 and len(self._chain.closed_classes) == 1
+        if not one_limit or not (limit[alive] > 0).all() or not np.array_equal(self.supports.at(2**30), limit > 0):
+            return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, np.inf)
+        h = self._marginal(first)[alive] / limit[alive]
+        spread = np.log(h.max() / h.min()) if h.min() > _TINY else np.inf
+        tilt = _tilt(limit[None]) + spread + 1e-12  # 1e-12: the limit is known up to its own rounding
+        return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, tilt)
+
+
+def _tilt(marginals: Matrix) -> Floats:
+    """Max over rows m of log m(x')/m(x), flat over (x,x'). Masses too small for a double count as largest and as 0."""
+    with np.errstate(divide="ignore"):
+        top = np.where(marginals > 0, np.log(np.maximum(marginals, _TINY)), -np.inf)
+        bottom = np.where(marginals > _TINY, np.log(marginals), -np.inf)
+    with np.errstate(invalid="ignore"):
+        tilts = np.concatenate([(top - bottom[:, x, None]).max(axis=0) for x in range(marginals.shape[1])])
+    return np.where(np.isnan(tilts), np.inf, tilts)
+
+
+def worst_start(passed: Floats, plain: Floats) -> Floats:
+    """The largest log of N(x)·z(y) / (N(y)·z(x)) over all mixtures of two first states.
+
+    With t the odds of the two first states, N and z are linear in t and the ratio is a quotient of two quadratics. Its
+    largest value is at an end, or where its derivative, a quadratic, is zero.
+
+    Args:
+        passed: weights of the output, [..., value, first state] with the values x and y: N(x) is their mixture.
+        plain: weights without an output, of the same shape: z(x) is their mixture.
+    """
+    p, q, s, t = passed[..., 0, :], passed[..., 1, :], plain[..., 1, :], plain[..., 0, :]
+    first = p[..., 1] * q[..., 0] - p[..., 0] * q[..., 1]
+    second = s[..., 1] * t[..., 0] - s[..., 0] * t[..., 1]
+    a = first * s[..., 1] * t[..., 1] + second * p[..., 1] * q[..., 1]
+    b = first * (s[..., 0] * t[..., 1] + s[..., 1] * t[..., 0])
+    b = b + second * (p[..., 0] * q[..., 1] + p[..., 1] * q[..., 0])
+    c = first * s[..., 0] * t[..., 0] + second * p[..., 0] * q[..., 0]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        half = -(b + np.copysign(np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)), b)) / 2
+        odds = [np.zeros_like(a), np.ones_like(a), np.full_like(a, np.inf), half / a, c / half]
+        values = [np.where(o >= 0, np.log(_quotient(p, t, o)) + np.log(_quotient(s, q, o)), -np.inf) for o in odds]
+        possible = (t > 0).any(axis=-1) & (s > 0).any(axis=-1)
+        return np.where(possible, np.max(values, axis=0), -np.inf)
+
+
+def _quotient(top: Floats, bottom: Floats, odds: Floats) -> Floats:
+    """The quotient of two mixtures at some odds; at 0 and infinity its limit."""
+    zero, infinite = odds == 0, np.isinf(odds)
+    w0 = np.where(infinite & (bottom[..., 1] > 0), 0.0, 1.0)
+    w1 = np.where(infinite | (zero & (bottom[..., 0] <= 0)), 1.0, np.where(odds > 0, odds, 0.0))
+    return np.asarray((w0 * top[..., 0] + w1 * top[..., 1]) / (w0 * bottom[..., 0] + w1 * bottom[..., 1]))

@@ -1,0 +1,270 @@
+"""The channel with the least noise that satisfies epsilon, and the closed forms of the literature.
+
+Two states. Each loss depends on (ρ0, ρ1) through s = ρ1/(1−ρ0) and s' = ρ0/(1−ρ1) only, and falls with both. Where no
+chain of the class has negative correlation, the 0-over-1 loss depends on s alone and the 1-over-0 loss on s' alone:
+each constraint is a straight line, and the cheapest flips are a vertex of a polygon. With negative correlation both
+losses depend on both ratios: for a fixed s the largest s' follows by root finding, and the best s by a search in one
+dimension. More states. A record is kept with probability 1−λ and otherwise drawn from a distribution; the least λ
+follows by root finding. What is returned has always been checked against the loss.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Matrix
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.channels.many_states import channel_loss
+from pufferdp.bounds.channels.two_states import FlipLoss, Flips, class_loss
+from pufferdp.models.chain import MarkovChain
+
+_INSIDE: Final = 1e-12
+"""The share of epsilon kept back for rounding."""
+_LARGEST_EPSILON: Final = 700.0
+"""Larger epsilons are treated as this one: a double cannot hold flip probabilities below e^-700."""
+_NO_EVIDENCE: Final = 1e-6
+"""Where the evidence of a flip must be smaller than this, only symmetric flips are tried: others gain nothing."""
+
+
+def best_flips(
+    chains: Sequence[MarkovChain],
+    epsilon: float,
+    length: int | None,
+    adversary: Adversary,
+    cost: tuple[float, float],
+) -> tuple[float, float]:
+    """The cheapest (ρ0, ρ1), both at most ½, with a loss of at most epsilon for every chain."""
+    target = min(epsilon, _LARGEST_EPSILON) * (1 - _INSIDE)
+
+    def losses(flips: Flips) -> FlipLoss:
+        return class_loss(chains, flips, length, adversary)
+
+    if losses(Flips(math.inf, -math.inf)).worst == 0:
+        raise NotApplicableError(
+            "under the model every record has one possible value, so there is nothing to hide and nothing to flip; "
+            "correct the model"
+        )
+    if adversary is Adversary.DP:
+        rho = _cheapest(target, -target, cost)
+    elif all(np.linalg.det(chain.transition) >= 0 for chain in chains):
+        high = largest(lambda h: losses(Flips(h, 0.0)).zero, target)
+        low = largest(lambda h: losses(Flips(0.0, -h)).one, target)
+        rho = _cheapest(high, -low, cost)
+    else:
+        rho = _frontier(losses, target, cost)
+    while losses(Flips.of(*rho)).worst > epsilon:  # rounding of (ρ0, ρ1) themselves, where they are tiny
+        rho = (min(0.5, rho[0] * (1 + 1e-12)), min(0.5, rho[1] * (1 + 1e-12)))
+    return rho
+
+
+def largest(loss: Callable[[float], float], target: float, near: float = 1e-13) -> float:
+    """The largest h up to ``target`` with loss(h) ≤ target, up to a share ``near`` and never above it.
+
+    The loss is at least h and rises with it.
+    """
+    from scipy import optimize
+
+    loss = cache(loss)
+    if loss(target) <= target:
+        return target
+    if loss(1e-13 * target) > target:
+        raise NotApplicableError(
+            "no flips short of a coin toss satisfy this epsilon: under the model a record shows in all others forever; "
+            "use a chain that mixes, or give the length of the series"
+        )
+    high = target
+    # Losses grow more slowly than h, so an excess by a factor needs an h that is smaller by more than that factor.
+    while loss(low := high * (min(0.5, target / loss(high)) or 0.5)) > target:
+        high = low
+    # Infinite losses are cut off: root finding needs numbers.
+    root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), low, high, xtol=low * near, rtol=near))
+    while loss(root) > target:
+        root = max(low, root * (1 - 10 * near))
+    return root
+
+
+def _cheapest(high: float, low: float, cost: tuple[float, float]) -> tuple[float, float]:
+    """The cheapest vertex of {ρ1 ≥ s·(1−ρ0), ρ0 ≥ s'·(1−ρ1), both at most ½}, s = exp(−high), s' = exp(low)."""
+    s, t = math.exp(-high), math.exp(low)
+    # a·ρ0 + b·ρ1 ≥ c, one line each.
+    lines = ((s, 1.0, s), (1.0, t, t), (-1.0, 0.0, -0.5), (0.0, -1.0, -0.5))
+    corners = [(-math.expm1(-high) * t / -math.expm1(low - high), -math.expm1(low) * s / -math.expm1(low - high))]
+    for (a, b, c), (d, e, f) in itertools.combinations(lines, 2):
+        if ((a, b, c), (d, e, f)) != lines[:2] and (det := a * e - b * d) != 0:
+            corners.append(((c * e - b * f) / det, (a * f - c * d) / det))
+    inside = [p for p in corners if all(a * p[0] + b * p[1] >= c - 1e-15 for a, b, c in lines)]
+    x, y = min(inside, key=lambda p: cost[0] * p[0] + cost[1] * p[1])
+    return min(x, 0.5), min(y, 0.5)
+
+
+def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
+    """The cheapest flips where both ratios enter both losses: the best point of the frontier, one ratio at a time."""
+    from scipy import optimize
+
+    if losses(Flips(_NO_EVIDENCE, 0.0)).worst > target:
+        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _NO_EVIDENCE)
+        return _cheapest(both, -both, cost)
+    most = largest(lambda h: losses(Flips(h, 0.0)).worst, target)
+    tried: dict[float, tuple[float, float]] = {}
+
+    def price(high: float) -> float:
+        def excess(low: float) -> float:
+            return min(losses(Flips(high, -low)).worst - target, 1.0)
+
+        low = target if excess(target) <= 0 else 0.0
+        if low == 0 and excess(0.0) < 0:
+            low = max(
+                0.0, float(optimize.brentq(excess, 0.0, target, xtol=target * 1e-12, rtol=1e-12)) - target * 4e-12
+            )
+        tried[high] = _cheapest(high, -low, cost)
+        return cost[0] * tried[high][0] + cost[1] * tried[high][1]
+
+    grid = np.linspace(0, most, 18)[1:]
+    best, step = min(grid.tolist(), key=price), most / 17
+    optimize.minimize_scalar(price, bounds=(max(best - step, step * 1e-3), min(best + step, most)), method="bounded")
+    return min(tried.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
+
+
+def least_rho(chain: MarkovChain, epsilon: float, length: int | None, adversary: Adversary) -> float:
+    """The least ρ = ρ0 = ρ1 that satisfies epsilon."""
+    target = min(epsilon, _LARGEST_EPSILON) * (1 - _INSIDE)
+    h = largest(lambda h: class_loss([chain], Flips(h, -h), length, adversary).worst, target)
+    return 1 / (1 + math.exp(h))
+
+
+# ---- closed forms of Chakrabarti et al. (2020), lazy chains, adversary who knows no record, endless series ----
+
+
+def closed_loss(q: float, r: float, rho0: float, rho1: float) -> FlipLoss:
+    """The loss by Theorem 1: a²/(c·d) for both directions. Needs 0 < q, r, ρ0, ρ1 < ½."""
+
+    def one_way(q: float, r: float, rho0: float, rho1: float) -> float:
+        x, y = (1 - rho0) * (1 - q), rho1 * (1 - r)
+        a = math.sqrt((x - y) ** 2 + 4 * q * r * (1 - rho0) * rho1) + x - y
+        return math.log(a * a / (4 * r * r * rho1 * (1 - rho0)))
+
+    return FlipLoss(one_way(q, r, rho0, rho1), one_way(r, q, rho1, rho0))
+
+
+def closed_rho(theta: float, epsilon: float) -> float:
+    """The ρ of Corollary 2, for q = r = θ and an adversary who knows no record. Not enough for every adversary."""
+    e = theta * math.exp(epsilon)
+    return (4 + theta * (e - 2) - math.sqrt(theta * e * (4 + theta * (e - 4)))) / (8 + 2 * theta * (e + theta - 4))
+
+
+def zhao_rho(theta: float, epsilon: float, length: int | None = None) -> float:
+    """The noise after Zhao et al. (2017), adapted as Proposition 1 of the paper: every adversary, q = r = θ.
+
+    The best t is taken: (ε − 6·ln((1+(1−2θ)^t)/(1−(1−2θ)^t)))/(2t−1), where positive; ½ where none is.
+    """
+    lam, best = 1 - 2 * theta, 0.0
+    for t in itertools.count(1):
+        if (length is not None and t > length / 2) or epsilon / (2 * t - 1) <= best or t > 10**6:
+            break
+        spread = 6 * math.log((1 + lam**t) / (1 - lam**t))
+        best = max(best, (epsilon - spread) / (2 * t - 1))
+    return 1 / (1 + math.exp(best))
+
+
+# ---- more than two states ----
+
+
+def keep_or_draw(distribution: npt.ArrayLike, lam: float) -> Matrix:
+    """The channel that keeps a record with probability 1−λ and otherwise draws from the distribution."""
+    mu = np.asarray(distribution, dtype=float)
+    return np.asarray((1 - lam) * np.eye(len(mu)) + lam * mu[None, :])
+
+
+def expected_noise(chains: Sequence[MarkovChain], channel: Matrix) -> float:
+    """The share of records that change, in the long run, for the chain where it is largest."""
+    return max(float(chain.stationary @ (1 - np.diag(channel))) for chain in chains)
+
+
+def upper_loss(
+    chains: Sequence[MarkovChain], channel: Matrix, length: int | None, adversary: Adversary, **how: int
+) -> float:
+    """An upper bound on the loss for the worst chain."""
+    return max(channel_loss(chain, channel, length, adversary, **how) for chain in chains)
+
+
+def least_response(chains: Sequence[MarkovChain], epsilon: float, length: int | None, adversary: Adversary) -> Matrix:
+    """The k-ary randomised response with the least noise that satisfies epsilon for every chain."""
+    return _least_noise(np.full(chains[0].size, 1 / chains[0].size), chains, epsilon, length, adversary)
+
+
+def better_channel(chains: Sequence[MarkovChain], epsilon: float, length: int | None, adversary: Adversary) -> Matrix:
+    """A channel with less expected noise than randomised response for these chains, where a search finds one.
+
+    A record must be as likely to stay as to become any one other state, as with flips of at most ½: a constant output
+    changes few records of a common state, and is of no use. The search uses short series and a loose bound.
+    """
+    from scipy import optimize
+
+    k = chains[0].size
+    short = 12 if length is None else min(length, 12)
+
+    def drawn(logits: npt.NDArray[np.float64]) -> Matrix:
+        weights = np.exp(np.append(logits, 0.0) - max(0.0, *logits))
+        return np.asarray(0.999 * weights / weights.sum() + 0.001 / k)
+
+    def cost(logits: npt.NDArray[np.float64]) -> float:
+        mu = drawn(logits)
+        most = 1 / (1 + mu.max() - mu.min())
+        if upper_loss(chains, keep_or_draw(mu, most), short, adversary, products=1) > epsilon:
+            return 1.0
+        return expected_noise(chains, _least_noise(mu, chains, epsilon, short, adversary, 1e-3, products=1))
+
+    start = np.log(chains[0].stationary[:-1] + 1e-3) - np.log(chains[0].stationary[-1] + 1e-3)
+    first = min((np.zeros(k - 1), start), key=cost)
+    searched = optimize.minimize(
+        cost, first, method="Nelder-Mead", options={"maxfev": 40, "xatol": 1e-2, "fatol": 1e-4}
+    )
+    channels = [least_response(chains, epsilon, length, adversary)]
+    channel = _least_noise(drawn(searched.x), chains, epsilon, length, adversary)
+    if (np.diag(channel)[:, None] >= channel).all():
+        channels.append(channel)
+    return min(channels, key=lambda channel: expected_noise(chains, channel))
+
+
+def _least_noise(
+    distribution: Matrix,
+    chains: Sequence[MarkovChain],
+    epsilon: float,
+    length: int | None,
+    adversary: Adversary,
+    near: float = 1e-6,
+    **how: int,
+) -> Matrix:
+    """The channel of ``keep_or_draw`` with the least λ, up to a share ``near``, whose upper bound satisfies epsilon."""
+    from scipy import optimize
+
+    target = epsilon * (1 - 1e-9)  # the share that the bound itself adds for rounding
+    seen: dict[float, float] = {}
+
+    def excess(keep: float) -> float:
+        if keep not in seen:
+            channel = keep_or_draw(distribution, 1 - keep)
+            seen[keep] = min(upper_loss(chains, channel, length, adversary, **how), 10 * target)
+        return seen[keep] - target
+
+    if excess(1e-9) > 0:
+        raise NotApplicableError(
+            "no channel short of pure noise satisfies this epsilon: under the model a record shows in all others "
+            "forever; use a chain that mixes, or give the length of the series"
+        )
+    low, high = 0.5, 1.0
+    while excess(low) > 0:
+        low, high = low / 2, low
+    if high == 1.0:
+        while excess(high := 1 - (1 - low) / 16) <= 0:  # little noise: approach 1 from below
+            low = high
+    optimize.brentq(excess, low, high, xtol=min(low, 1 - low) * near, rtol=1e-12)
+    return keep_or_draw(distribution, 1 - max(keep for keep, loss in seen.items() if loss <= target))

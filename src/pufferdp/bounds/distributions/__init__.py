@@ -1,0 +1,1 @@
+"""Distributions of answers, and how far apart two of them are."""

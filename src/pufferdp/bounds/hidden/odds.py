@@ -1,0 +1,159 @@
+"""The closed form for hidden chains: any start, any adversary, any length (docs/theory/hidden.md).
+
+Hidden states have a kernel A, and each record is drawn from its hidden state by a law O. Records are published and
+protected. A record shows at most e = C(Δ(O), τ) in its hidden state, a side is the fixed point R = C(Δ(A), e + R), and
+an algorithm leaks at most τ + C(Δ(O), 2R) about a record (Theorem 4).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import ModelError
+from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.odds import (
+    PAIRWISE,
+    SLACK,
+    STEPS,
+    PairOdds,
+    contracted,
+    contraction,
+    largest_log_odds,
+    log_quotients,
+    odds_sides,
+    side_bound,
+)
+
+_MOST_PATHS: Final = 512
+"""Ways in which the records between two hidden states can be known or not, up to which all are tried."""
+_MOST_WORK: Final = 2 * 10**8
+"""Ways times the cube of the hidden states."""
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenOdds:
+    """An upper bound on the leakage of any algorithm with loss τ on every record, for any adversary."""
+
+    hidden: tuple[float, ...]
+    """Δ of 1, 2, … steps of the hidden chain at once, whichever records in between are known."""
+    shown: float
+    """Δ of the law of a record given its hidden state."""
+    length: int | None = None
+    """Records; None: without end."""
+    pairs: _HiddenPairs | None = None
+    """Bounds pair by pair, where there are few hidden states."""
+
+    @classmethod
+    def of(
+        cls, transition: npt.ArrayLike, emission: npt.ArrayLike, *, length: int | None = None, pairwise: bool = True
+    ) -> HiddenOdds:
+        """From both tables; a record has any number of values. Without ``pairwise`` one number stands for all pairs."""
+        (kernel,) = inputs.kernels_of(transition)
+        shown = emission_table(emission, len(kernel))
+        pairs = None
+        if pairwise and max(shown.shape) <= PAIRWISE:
+            pairs = _HiddenPairs(PairOdds.of([log_quotients(kernel)]), PairOdds.of([log_quotients(shown)]))
+        length = None if length is None else checks.length(length)
+        return cls(_steps_at_once(kernel, shown), largest_log_odds(shown), length, pairs)
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss on every record leaks more about any of them, to anybody."""
+        tau = inputs.loss(loss)
+        if tau == 0:
+            return 0.0
+        visible = contracted(self.shown, tau) * (1 + SLACK)
+        side = min(side_bound(visible, odds, m) for m, odds in enumerate(self.hidden, start=1))
+        bound = tau + contracted(self.shown, 2 * side) * (1 + SLACK)
+        if self.pairs is not None:
+            bound = min(bound, tau + self.pairs.both_sides(tau, self.length, side))
+        return bound if self.length is None else min(bound, tau * self.length)
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss whose bound is at most ``epsilon``."""
+        return largest_loss(self, inputs.target(epsilon))
+
+    def of_losses(self, losses: npt.ArrayLike) -> Floats:
+        """The same for records with losses of their own, record by record."""
+        spent = inputs.losses(losses)
+        visible = np.array([contracted(self.shown, tau) for tau in spent]) * (1 + SLACK)
+        before, after = odds_sides(visible, np.full(max(len(spent) - 1, 0), self.hidden[0]))
+        return np.asarray(spent + contraction(self.shown, before + after) * (1 + SLACK))
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenBlockOdds:
+    """The same for an algorithm with loss τ on a whole block of records, about a block: τ + 2R.
+
+    Changing one hidden state changes the law of one record, so that it costs τ at most, and R = C(Δ(A), τ + R). Given
+    the first and the last hidden state of the block, what lies on either side does not depend on its records.
+    """
+
+    records: HiddenOdds
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss on every block leaks more about any of them, to anybody."""
+        tau = inputs.loss(loss)
+        return tau + 2 * min(side_bound(tau, odds, m) for m, odds in enumerate(self.records.hidden, start=1))
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss whose bound is at most ``epsilon``."""
+        return largest_loss(self, inputs.target(epsilon))
+
+
+@dataclass(frozen=True, eq=False)
+class _HiddenPairs:
+    """The sharper form: a bound for each pair of hidden states, and for each pair of values of the target."""
+
+    steps: PairOdds
+    shown: PairOdds
+
+    def both_sides(self, loss: float, length: int | None, most: float) -> float:
+        """The most that both sides add; ``most`` is a bound on either for every pair of hidden states."""
+        between = np.maximum(self.shown.after, 0.0)
+        visible = contraction(between, loss * (1 - np.eye(between.shape[-1]))).max(axis=(2, 3)) * (1 + SLACK)
+        sides = [PairOdds.side(odds, visible, length, most) for odds in (self.steps.after, self.steps.before)]
+        both = sides[0] + sides[1]
+        np.fill_diagonal(both, 0.0)
+        values = contraction(np.maximum(self.shown.before, 0.0), both).max(axis=(2, 3))
+        np.fill_diagonal(values, 0.0)  # a value is not told from itself
+        return float(values.max()) * (1 + SLACK)
+
+
+def emission_table(emission: npt.ArrayLike, hidden: int) -> Floats:
+    """The laws of a record given each hidden state, checked."""
+    shown = np.array(emission, dtype=float)
+    if shown.ndim != 2 or len(shown) != hidden:
+        raise ModelError(
+            f"emission is {shown.shape}; it must have a row for each of the {hidden} hidden states", value=emission
+        )
+    for z, row in enumerate(shown):
+        inputs.law(row, len(row), f"row {z + 1} of emission")
+    return shown
+
+
+def _steps_at_once(kernel: Floats, shown: Floats) -> tuple[float, ...]:
+    """Δ of several steps. A known record in between weights its hidden state, so every way of knowing them counts."""
+    weights = np.vstack([np.ones(len(kernel)), shown.T])
+    found = [largest_log_odds(kernel)]
+    for steps in range(2, STEPS + 1):
+        if len(weights) ** (steps - 1) > max(1, min(_MOST_PATHS, _MOST_WORK // len(kernel) ** 3)):
+            break
+        most = 0.0
+        for known in itertools.product(weights, repeat=steps - 1):
+            product = kernel
+            for weight in known:
+                product = (product * weight) @ kernel
+            most = max(most, largest_log_odds(product))
+            if math.isinf(most):
+                break
+        found.append(most)
+    return tuple(found)

@@ -1,0 +1,225 @@
+"""The worst record of a chain and its best quilt: max over records, min over quilts (Song et al. 2017, MQMExact).
+
+Quilts of record i of T: {i−a, i+b} with a+b−1 records inside, {i−a} with T−i+a, {i+b} with i+b−1, and the empty one
+with T. Records are searched by branch and bound: for a range of records one quilt gives an upper bound on all of them.
+A two-sided quilt with an end outside the series is no better than the one-sided quilt that is left of it, which has
+fewer records inside and less influence. So one bound serves a range up to the ends of the series.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.bounds.chains.powers import largest_ratios, ratios_of, turned_pairs
+from pufferdp.bounds.chains.starts import NodeRange, start_of
+from pufferdp.bounds.quilts.search import TOLERANCE, Objective, Quilt, Side, best_quilt
+from pufferdp.models.chain import MarkovChain
+
+_MOST_STEPS: Final = 400
+"""Ranges of records that are looked at; then the highest bound that is left is returned, which holds for all records.
+
+It is reached in long series that are short for the mixing time of their chain and have a given start."""
+
+
+@dataclass(frozen=True)
+class WorstRecord:
+    """The record that decides, and its active quilt."""
+
+    value: float
+    """The objective at the active quilt: the noise multiplier σ for a score, the leakage for a curve."""
+    node: int
+    """Position of the record, counted from 1."""
+    left: int | None
+    """Distance of the left end, or None."""
+    right: int | None
+    """Distance of the right end, or None."""
+    nearby: int
+    """Records inside the quilt."""
+    influence: float
+    """Influence of the record on the ends."""
+
+
+def worst_record(
+    chain: MarkovChain, length: int, objective: Objective, adversary: Adversary, floor: float = -np.inf
+) -> WorstRecord | None:
+    """Max over records, min over quilts. None when no record passes ``floor``."""
+    influences = _ChainInfluences(chain, length, adversary)
+    return _worst_of_ranges(influences.first_ranges(), influences.best_quilt, length, objective, floor)
+
+
+def worst_record_by_distance(left: Side, right: Side, length: int, objective: Objective) -> WorstRecord:
+    """Max over records, min over quilts, where the influence depends on the distances alone (MQMApprox)."""
+
+    def best(nodes: NodeRange, objective: Objective, trivial: Quilt) -> Quilt:
+        most = (nodes.first - 1 if nodes.single else length, length - nodes.first)
+        return best_quilt((left, right), objective, (nodes.last, length - nodes.first + 1), most, trivial)
+
+    worst = _worst_of_ranges([NodeRange(1, length, 1)], best, length, objective, -np.inf)
+    assert worst is not None
+    return worst
+
+
+def _worst_of_ranges(
+    ranges: Sequence[NodeRange],
+    best: Callable[[NodeRange, Objective, Quilt], Quilt],
+    length: int,
+    objective: Objective,
+    floor: float,
+) -> WorstRecord | None:
+    """The worst record: the range with the highest bound is cut next, until no bound passes the worst record."""
+    trivial = Quilt(objective.scalar(length, 0.0), None, None, length, 0.0)
+    worst, reached, aside, number = None, floor, floor, itertools.count()
+    heap = [(-trivial.value, next(number), nodes, trivial) for nodes in ranges]  # numbers break ties
+    steps, most_steps = 0, max(_MOST_STEPS, 4 * min(length, _MOST_STEPS))
+    while heap and -heap[0][0] > reached * (1 + TOLERANCE):
+        _, _, nodes, bound = heapq.heappop(heap)
+        if steps > most_steps:
+            return _record(nodes.first, bound)
+        steps += 1
+        quilt = best(nodes, objective, trivial)
+        if nodes.single:
+            if quilt.value > reached:
+                worst, reached = _record(nodes.first, quilt), quilt.value
+        elif quilt.value > reached * (1 + TOLERANCE):
+            for part in _parts(nodes):
+                heapq.heappush(heap, (-quilt.value, next(number), part, quilt))
+        else:
+            aside = max(aside, quilt.value)
+    # Records that were not looked at may pass the worst one by the tolerance: they count with their bound.
+    aside = max(aside, -heap[0][0] if heap else floor)
+    return replace(worst, value=max(worst.value, aside)) if worst else None
+
+
+def _record(node: int, quilt: Quilt) -> WorstRecord:
+    return WorstRecord(quilt.value, node, quilt.left, quilt.right, quilt.nearby, quilt.influence)
+
+
+def _parts(nodes: NodeRange) -> Iterator[NodeRange]:
+    """The middle record of a range, and the records before and after it; the geometric middle of a wide range."""
+    wide = nodes.last > 8 * nodes.first and nodes.first > 1
+    middle = int((nodes.first * nodes.last) ** 0.5) if wide else (nodes.first + nodes.last) // 2
+    middle = nodes.first + (middle - nodes.first) // nodes.step * nodes.step
+    yield NodeRange(middle, middle, nodes.step)
+    if nodes.first < middle:
+        yield NodeRange(nodes.first, middle - nodes.step, nodes.step)
+    if middle < nodes.last:
+        yield NodeRange(middle + nodes.step, nodes.last, nodes.step)
+
+
+class _ChainInfluences:
+    """The influence of the records of a chain on the ends of their quilts."""
+
+    def __init__(self, chain: MarkovChain, length: int, adversary: Adversary) -> None:
+        self.ratios, self.length = ratios_of(chain), length
+        self.start = start_of(chain, self.ratios, length)
+        self.everyone = adversary is Adversary.BDP
+        self.turned = turned_pairs(chain.size)
+
+    def first_ranges(self) -> list[NodeRange]:
+        """Records before the supports repeat one by one, then one range for each set in their cycle."""
+        supports, last = self.start.supports, self.length
+        alone = 1 if self.start.same_everywhere else min(last, max(supports.settled, 2))
+        cycle = range(alone, min(last, alone + supports.period - 1) + 1)
+        rest = [NodeRange(i, i + (last - i) // supports.period * supports.period, supports.period) for i in cycle]
+        return [*(NodeRange(i, i, 1) for i in range(1, alone)), *rest]
+
+    def best_quilt(self, nodes: NodeRange, objective: Objective, trivial: Quilt) -> Quilt:
+        """The best quilt of one record, or one that bounds every record of a range."""
+        reach = self.length if self.start.same_everywhere and not nodes.single else nodes.first - 1
+        most = (reach, self.length - nodes.first)
+        absent = (nodes.last, self.length - nodes.first + 1)
+        quilt = best_quilt((self.left(nodes), self.right(nodes)), objective, absent, most, trivial)
+        if quilt is trivial:
+            return trivial
+        # The rounding of the ratios counts against the quilt.
+        slack = sum(self.ratios.powers.slack(n) for n in (quilt.left, quilt.right) if n) * (3 if self.everyone else 2)
+        value = objective.scalar(quilt.nearby, quilt.influence + slack)
+        return replace(quilt, value=value, influence=quilt.influence + slack) if value < trivial.value else trivial
+
+    def left(self, nodes: NodeRange) -> Side:
+        """Influence on a left end: max over its values of log P^a(z,x)/P^a(z,x'), and the ratio of the marginals.
+
+        An adversary who knows records may know the value of the record beyond the end in place of the marginal.
+        """
+        supports, same = self.start.supports, self.start.same_everywhere
+        valid, tilt, turned = self._valid(nodes), self.start.tilt(nodes), self.turned
+        farthest = nodes.first - 1 if nodes.single else max(nodes.last - 1, 1)
+
+        def at(n: int) -> Floats:
+            beyond = tilt
+            if self.everyone and n < farthest:
+                seen = supports.at(1) if same else supports.over(nodes, n + 1)
+                beyond = np.maximum(tilt, self.ratios.backward(n + 1, seen)[turned])
+            with np.errstate(invalid="ignore"):
+                total = self.ratios.backward(n, supports.at(1) if same else supports.over(nodes, n)) + beyond
+            return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
+
+        return _remembered(at)
+
+    def right(self, nodes: NodeRange) -> Side:
+        """Influence on a right end: max over its values of log P^b(x,y)/P^b(x',y)."""
+        valid, farthest, turned = self._valid(nodes), self.length - nodes.first, self.turned
+
+        def at(n: int) -> Floats:
+            total = self.ratios.forward(n)
+            if self.everyone and n < farthest:
+                with np.errstate(invalid="ignore"):
+                    total = total + np.maximum(self.ratios.forward(n + 1)[turned], 0.0)
+            return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
+
+        return _remembered(at)
+
+    def _valid(self, nodes: NodeRange) -> Mask:
+        support = self.start.supports.at(nodes.first)
+        return np.asarray((support[:, None] & support[None, :]).ravel())
+
+
+def _remembered(at: Callable[[int], Floats]) -> Side:
+    kept = lru_cache(maxsize=2**12)(at)
+    return lambda distances: np.stack([kept(n) for n in distances.tolist()])
+
+
+@lru_cache(maxsize=32)
+def worst_of_chains(
+    chains: tuple[MarkovChain, ...], length: int, objective: Objective, adversary: Adversary
+) -> WorstRecord:
+    """The worst record of the worst chain. Kept: the quilt mechanism and the quilt curve ask for the same."""
+    worst: WorstRecord | None = None
+    bounds = np.full(len(chains), np.inf)
+    if len(chains) > 1:
+        bounds = _bounds(np.stack([c.transition for c in chains]), length, objective, adversary is Adversary.BDP)
+    for n in np.argsort(-bounds, kind="stable"):
+        floor = worst.value if worst else -np.inf
+        if bounds[n] <= floor:
+            break
+        worst = worst_record(chains[n], length, objective, adversary, floor) or worst
+    assert worst is not None
+    return worst
+
+
+def _bounds(transitions: Floats, length: int, objective: Objective, everyone: bool) -> Floats:
+    """An upper bound for each chain from quilts with equal distances: chains far below the worst need no search."""
+    best = np.full(len(transitions), objective.scalar(length, 0.0))
+    still = np.arange(len(transitions))  # chains that a wider quilt may still help
+    power, distance = transitions, 1
+    while len(still := still[keep := objective(2 * distance - 1, 0.0) < best[still]]):
+        power = power[keep]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ahead, back = (
+                np.stack([largest_ratios(one).reshape(one.shape) for one in logs])
+                for logs in (np.log(power).transpose(0, 2, 1), np.log(power))
+            )
+            total = back + back.transpose(0, 2, 1) + (ahead + ahead.transpose(0, 2, 1) if everyone else ahead)
+        influence = np.nan_to_num(total, nan=np.inf, posinf=np.inf, neginf=-np.inf).max(axis=(1, 2))
+        best[still] = np.minimum(best[still], objective(2 * distance - 1, influence))
+        power, distance = power @ transitions[still], distance + 1
+    return best * (1 + 1e-9)  # more than the rounding of the powers

@@ -1,0 +1,135 @@
+"""The best quilt of a record: branch and bound over the distances of its two ends.
+
+A quilt around a record leaves ``nearby`` records inside and pays the ``influence`` of the record on its ends (Song et
+al. 2017, Definitions 4.1 and 4.2). The mechanism minimises nearby/(ε − influence), the leakage bound nearby·τ +
+influence; both rise with both. Influence falls as an end moves away, so all quilts with distances in [a0,a1]×[b0,b1]
+cost at least what nearby(a0,b0) and influence(a1,b1) cost together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Floats, Ints
+
+TOLERANCE: Final = 1e-6
+"""Quilts that could improve the best one by a smaller share are not looked at."""
+_MOST_CELLS: Final = 2**18
+"""The search ends with more open cells than this: the best quilt so far is a quilt, and bounds the leakage."""
+
+Side = Callable[[Ints], Floats]
+"""Influence on one end of a quilt: a row for each distance, a column for each pair of values; falls with distance."""
+
+
+class Objective(Protocol):
+    """What is minimised over quilts; rises with both arguments. Its hash lets results be kept."""
+
+    def __hash__(self) -> int: ...
+
+    def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
+        """The cost of quilts with so many records inside and so much influence on their ends."""
+
+    def scalar(self, nearby: float, influence: float) -> float:
+        """The cost of a single quilt, without arrays."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The noise multiplier of the quilt mechanism: nearby/(ε − influence)."""
+
+    epsilon: float
+
+    def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
+        """The noise that each quilt needs, infinite where the influence is ε or more."""
+        room = self.epsilon - np.asarray(influence, dtype=float)
+        # 1e-290 only keeps the division quiet where the result is infinite anyway.
+        return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / np.maximum(room, 1e-290), np.inf))
+
+    def scalar(self, nearby: float, influence: float) -> float:
+        """The noise that a single quilt needs, without arrays."""
+        return nearby / (self.epsilon - influence) if influence < self.epsilon else np.inf
+
+
+@dataclass(frozen=True)
+class Quilt:
+    """A quilt with the distances of its ends (None: no such end) and its cost."""
+
+    value: float
+    left: int | None
+    right: int | None
+    nearby: int
+    influence: float
+
+
+def best_quilt(
+    sides: tuple[Side, Side], objective: Objective, absent: tuple[int, int], most: tuple[int, int], best: Quilt
+) -> Quilt:
+    """The quilt of least cost, or ``best`` where none costs less.
+
+    Args:
+        sides: influence on a left and on a right end.
+        objective: the cost of a quilt.
+        absent: the records counted on the left and on the right where there is no such end, with the record itself.
+        most: the largest distance of a left and of a right end.
+        best: a quilt to begin with.
+    """
+    cells = np.array([(*a, *b) for a, b in itertools.product(*map(_intervals, most)) if a[1] + b[1] > 0])
+    cells = cells.reshape(-1, 4)  # least and largest distance on the left, on the right; 0: no end
+    pairs = np.zeros(0, dtype=np.int64)  # pairs of values that decided somewhere: few do, and they bound all cells
+    while 0 < len(cells) <= _MOST_CELLS:
+        left, right = (np.where(cells[:, i : i + 2] > 0, cells[:, i : i + 2], absent[i // 2]) for i in (0, 2))
+        least, nearby = left[:, 0] + right[:, 0] - 1, left[:, 1] + right[:, 1] - 1
+        bound = _influence(sides, cells, pairs)[0] if len(pairs) else np.zeros(len(cells))
+        # All pairs of values count for the cell of least cost so far, and for every cell of one quilt.
+        single = (cells[:, 0] == cells[:, 1]) & (cells[:, 2] == cells[:, 3])
+        open_ = objective(least, bound) < best.value * (1 - TOLERANCE)
+        look = np.flatnonzero(open_ & single)
+        if not open_.any():
+            break
+        look = np.append(look, np.argmin(np.where(open_, objective(nearby, bound), np.inf)))
+        influence, deciding = _influence(sides, cells[look], None)
+        pairs = np.union1d(pairs, deciding)
+        values = objective(nearby[look], influence)
+        n = int(np.argmin(values))
+        if values[n] < best.value:
+            a, b = (int(cells[look[n], i]) for i in (1, 3))
+            best = Quilt(float(values[n]), a or None, b or None, int(nearby[look[n]]), float(influence[n]))
+        cells = _quarters(cells[~single & (objective(least, bound) < best.value * (1 - TOLERANCE))])
+    return best
+
+
+def _intervals(most: int) -> list[tuple[int, int]]:
+    """No end, and the distances up to ``most`` between powers of two."""
+    return [(0, 0), *((1 << n, min((2 << n) - 1, most)) for n in range(most.bit_length()))]
+
+
+def _influence(sides: tuple[Side, Side], cells: Ints, pairs: Ints | None) -> tuple[Floats, Ints]:
+    """The largest influence over pairs of values at the far corner of each cell, at least 0, and its pair."""
+    rows, at = list[Floats](), list[Ints]()
+    for side, distances in zip(sides, (cells[:, 1], cells[:, 3]), strict=True):
+        unique, inverse = np.unique(distances, return_inverse=True)
+        some = side(unique[unique > 0]) if unique[-1] > 0 else np.zeros((0, 1))
+        table = np.concatenate([np.zeros((len(unique) - len(some), some.shape[1])), some])
+        rows.append(table if pairs is None or table.shape[1] == 1 else table[:, pairs])
+        at.append(inverse)
+    most, deciding = np.empty(len(cells)), np.empty(len(cells), dtype=np.int64)
+    step = max(1, 2**20 // max(table.shape[1] for table in rows))
+    for s in range(0, len(cells), step):
+        total = rows[0][at[0][s : s + step]] + rows[1][at[1][s : s + step]]
+        deciding[s : s + step], most[s : s + step] = total.argmax(axis=1), total.max(axis=1)
+    return np.maximum(most, 0.0), deciding
+
+
+def _quarters(cells: Ints) -> Ints:
+    """Each cell cut in the middle of both sides."""
+    a0, a1, b0, b1 = cells.T
+    am, bm = (a0 + a1) // 2, (b0 + b1) // 2
+    halves = [((a0, am), (am + 1, a1)), ((b0, bm), (bm + 1, b1))]
+    parts = np.concatenate([np.stack([*x, *y], axis=1) for x, y in itertools.product(*halves)])
+    return np.asarray(parts[(parts[:, 0] <= parts[:, 1]) & (parts[:, 2] <= parts[:, 3])])

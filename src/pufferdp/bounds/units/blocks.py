@@ -1,0 +1,355 @@
+"""A period as the unit: what any algorithm leaks about a block of records, if it has one DP loss for a whole block.
+
+Blocks are m records that follow each other; the first and the last may be shorter. Beside the target block the worst
+algorithm asks one question of each block, and of its record nearest to the target alone: given that record, the rest
+of the block says nothing more (docs/theory/units.md, Theorem 1). So a side of a block is a side of its last record, or
+of its first one, in a series where every m-th record spends the whole loss and the others nothing. Known records may
+lie anywhere, inside other blocks too: they are ends like others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.inputs import Chain
+from pufferdp.bounds.tight.odds import SLACK, contracted, largest_log_odds, side_bound
+from pufferdp.bounds.tight.outlook import Outlook, Rows
+from pufferdp.bounds.tight.series import first_order, lanes, worst_pairs
+from pufferdp.bounds.tight.sides import solve
+
+EXPLICIT: Final = 24
+"""Records up to which every place of a block in the series is looked at by itself."""
+_SHARE: Final = 1e-7
+"""How near to the root a loss is searched for."""
+_WIDTH: Final = 1e-8
+"""How narrow brackets are by default, as a share of the leakage."""
+_AT_ONCE: Final = 8
+"""Blocks that are passed at once at most, where one has zeros."""
+_LONGEST: Final = 1 << 18
+"""Records of a block that are kept apart; longer ones are taken to be as long."""
+BEFORE, AFTER = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """What one side of a block adds at least and at most, by the values (x, y) of its outermost record: (k, k)."""
+
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def nothing(cls, k: int) -> Sides:
+        """A side without records."""
+        return cls(np.zeros((k, k)), np.zeros((k, k)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockLeakage:
+    """What the worst algorithm with a loss for each block leaks about one block."""
+
+    dp_loss: float
+    lower: float
+    """Some algorithm leaks as much about some block, to somebody."""
+    upper: float
+    """None leaks more."""
+
+
+class BlockCurve:
+    """What any algorithm with one loss for each block of m records leaks about a block of a chain.
+
+    >>> activity = [[0.882, 0.118], [0.305, 0.695]]
+    >>> curve = BlockCurve(activity, block=2, adversary="pufferfish")
+    >>> round(curve(0.5), 6)
+    1.436896
+    """
+
+    def __init__(
+        self,
+        transition: npt.ArrayLike,
+        *,
+        block: int,
+        start: str | npt.ArrayLike = "stationary",
+        length: int | None = None,
+        adversary: str = "bdp",
+        width: float = _WIDTH,
+    ) -> None:
+        """Blocks of a chain.
+
+        Args:
+            transition: the table of a step.
+            block: records in a block.
+            start: the law of the first record, or "stationary". For any start the closed form is a bound.
+            length: records in the series; None: without end.
+            adversary: bdp, pufferfish or dp.
+            width: how narrow brackets are to be, as a share.
+        """
+        chain = inputs.chain(transition, start)
+        self.block, self.adversary = checks.length(block, "block"), checks.adversary(adversary)
+        self.length = None if length is None else checks.length(length)
+        self.width = width
+        if chain.start is None:
+            raise NotApplicableError("of a whole block is worked out for a definite start; the odds curve bounds any")
+        if not chain.stationary and (self.length is None or self.length > EXPLICIT):
+            raise NotApplicableError(
+                f"of a whole block is worked out for a given start up to {EXPLICIT} records; the odds curve bounds more"
+            )
+        if chain.stationary:
+            chain = chain.restricted(np.flatnonzero(chain.start > 0))
+        self.chain = chain
+        self._alone = self.adversary is Adversary.DP or chain.independent or chain.size == 1 or self.length == 1
+
+    @property
+    def _short(self) -> bool:
+        return self.length is not None and self.length <= EXPLICIT
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this loss for a block leaks more about any block."""
+        tau = inputs.loss(loss)
+        if tau == 0 or self._alone:
+            return tau
+        if self._short:
+            upper = self._explicit(tau)[1]
+        elif not self.chain.primitive:  # it never forgets where it was: what is known of one block shows in all
+            upper = math.inf
+        else:
+            upper = self._long(tau, *(2 * [None if self.length is None else self.length - 1]))[1]
+        return max(tau, min(upper, tau * most_blocks(self.length, self.block)))
+
+    def leakage(self, loss: float) -> BlockLeakage:
+        """The bracket: what the worst algorithm leaks about some block, and what none passes."""
+        tau, upper = inputs.loss(loss), self(loss)
+        if tau == 0 or self._alone:
+            lower = tau
+        elif self._short:
+            lower = self._explicit(tau)[0]
+        elif self.chain.primitive:
+            rest = None if self.length is None else max(self.length - self.block, 0)
+            lower = self._long(tau, *((None, None) if rest is None else (rest // 2, rest - rest // 2)))[0]
+        else:
+            lower = tau
+        return BlockLeakage(dp_loss=tau, lower=lower, upper=upper)
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss for a block whose leakage is at most ``epsilon``; 0 where there is none."""
+        return largest_loss(self, inputs.target(epsilon), _SHARE)
+
+    def _long(self, tau: float, before: int | None, after: int | None) -> tuple[float, float]:
+        """A block between two sides of so many records. Sides never fall as they grow, so the longest bound all."""
+        sides = [self.stationary_side(lane, tau, records) for lane, records in ((BEFORE, before), (AFTER, after))]
+        reach = self.reach(self.block)
+        lower = worst_pair(sides[BEFORE].lower, sides[AFTER].lower, reach)
+        # Without an end a block may also lie in two series, where one begins anew: then its ends go with any others.
+        joined = np.ones_like(reach) if self.length is None else reach
+        upper = worst_pair(sides[BEFORE].upper, sides[AFTER].upper, joined)
+        # The first and the last block have one side alone, and may be shorter.
+        edges = max(float(side.upper.max()) for side in sides)
+        return tau + lower, tau + max(upper, edges)
+
+    def stationary_side(self, lane: int, tau: float, records: int | None, *, each: bool = False) -> Sides:
+        """The same records beside every block: each m-th spends the loss, and a series may end behind any of them.
+
+        With ``each`` every pair of values is known to the width, otherwise only those that can be the worst.
+        """
+        both, k = lanes(self.chain, 2), self.chain.size
+        if records == 0:
+            return Sides.nothing(k)
+        # Shorter blocks spend the loss more often, so that they leak no less; so far away nothing is told apart.
+        losses = np.zeros((1, min(self.block, _LONGEST)))
+        losses[0, 0] = tau
+        kernels = (both.before if lane == BEFORE else both.after)[None, :1]
+        look = Outlook(kernels, np.ones((1, k)), self.adversary is Adversary.BDP, True)
+        x, y = np.nonzero(~np.eye(k, dtype=bool))
+        zeros = np.zeros((1, len(x)), dtype=np.int64)
+        rows = Rows(zeros, np.full_like(zeros, -1 if records is None else records), losses, x, y, repeats=True)
+        likely, own = first_order(kernels, rows), np.full(len(x), tau)
+        # Where all blocks are possible only the worst pair of each side counts; others need not be known better.
+        largest = not each and bool(self.reach(self.block).all())
+        record = zeros[0] if largest else np.arange(len(x))
+        parts = worst_pairs(look, rows, record, own, likely, None, self.width, largest=largest)
+        lower, upper = np.zeros((k, k)), np.zeros((k, k))
+        for at, bracket in parts:
+            lower[x[at], y[at]] = np.maximum(bracket.lower[0], 0.0)
+            upper[x[at], y[at]] = np.maximum(bracket.upper[0], 0.0)
+        return Sides(lower, upper)
+
+    def _explicit(self, tau: float) -> tuple[float, float]:
+        """Every place that blocks can have: all borders, and with them all targets."""
+        n = self.length or 1
+        if self.chain.stationary:
+            return self._explicit_stationary(tau, n)
+        both = lanes(self.chain, n)
+        lower = upper = 0.0
+        for phase in range(min(self.block, n)):
+            starts = np.array([0, *range(phase or self.block, n, self.block)])
+            ends = np.append(starts[1:], n) - 1
+            # Before a block the last record of each block is asked, behind it the first.
+            losses = np.zeros((2, n))
+            losses[BEFORE, ends] = losses[AFTER, starts] = tau
+            before = self._sides(both.before, losses[BEFORE, ::-1][1:], n - 1 - starts, both.possible[starts])
+            after = self._sides(both.after, losses[AFTER, 1:], ends, both.possible[ends])
+            for b, (first, last) in enumerate(zip(starts, ends, strict=True)):
+                if _several_values(self.chain, both.possible[first], int(last - first + 1)):
+                    possible = both.possible[first][:, None] & self.reach(int(last - first + 1))
+                    lower = max(lower, tau + worst_pair(before[b].lower, after[b].lower, possible))
+                    upper = max(upper, tau + worst_pair(before[b].upper, after[b].upper, possible))
+        return lower, upper
+
+    def _explicit_stationary(self, tau: float, n: int) -> tuple[float, float]:
+        """Where no place is unlike another, a side is known by its number of records."""
+        both = lanes(self.chain, 2)
+        losses = np.zeros(max(n, 2))
+        losses[:: self.block] = tau
+        counts = np.arange(n)
+        sides = [self._by_records(kernels[:1], losses, counts) for kernels in (both.before, both.after)]
+        reach, block = self.reach(self.block), self.block
+        lower, upper = (
+            max(
+                # The first and the last block have one side alone; those of one record have the longest.
+                [float(table[n - 1].max()) for table in tables]
+                + [worst_pair(tables[BEFORE][a], tables[AFTER][n - block - a], reach) for a in range(1, n - block)]
+            )
+            for tables in zip(*sides, strict=True)
+        )
+        return tau + lower, tau + upper
+
+    def _by_records(self, kernels: Floats, losses: Floats, counts: Ints) -> tuple[Floats, Floats]:
+        """One lane for sides of so many records: what it adds at least and at most, (count, k, k)."""
+        k = self.chain.size
+        x, y = np.nonzero(~np.eye(k, dtype=bool))
+        at, pair = np.nonzero((counts[:, None] > 0) & np.ones(len(x), dtype=bool))
+        lower, upper = np.zeros((len(counts), k, k)), np.zeros((len(counts), k, k))
+        if len(at):
+            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
+            rows = Rows(np.zeros((1, len(at)), dtype=np.int64), counts[at][None], losses[None], x[pair], y[pair])
+            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
+            lower[at, x[pair], y[pair]] = np.maximum(bracket.lower[0], 0.0)
+            upper[at, x[pair], y[pair]] = np.maximum(bracket.upper[0], 0.0)
+        return lower, upper
+
+    def _sides(self, kernels: Floats, losses: Floats, offsets: Ints, possible: Mask) -> list[Sides]:
+        """One side of some blocks of a short series, from the values that the record next to it can have."""
+        n, k = len(losses) + 1, self.chain.size
+        x, y = np.nonzero(~np.eye(k, dtype=bool))
+        at, pair = np.nonzero(possible[:, x] & possible[:, y] & (offsets < n - 1)[:, None])
+        out = [Sides.nothing(k) for _ in offsets]
+        if len(at):
+            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
+            rows = Rows(offsets[at][None], n - 1 - offsets[at][None], losses[None], x[pair], y[pair])
+            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
+            for row, b in enumerate(at):
+                out[b].lower[x[pair[row]], y[pair[row]]] = max(bracket.lower[0, row], 0.0)
+                out[b].upper[x[pair[row]], y[pair[row]]] = max(bracket.upper[0, row], 0.0)
+        return out
+
+    def reach(self, records: int) -> Mask:
+        """Which first and last values a block of so many records can have."""
+        pattern, found = self.chain.kernels[0] > 0, np.eye(self.chain.size, dtype=bool)
+        for bit in bin(records - 1)[2:]:
+            found = (found.astype(float) @ found) > 0
+            if bit == "1":
+                found = (found.astype(float) @ pattern) > 0
+        return np.asarray(found)
+
+
+def _several_values(chain: Chain, first: Mask, records: int) -> bool:
+    """Whether a block has more than one value: it may begin in several states, or a step leads to several."""
+    now, pattern = first.astype(float), chain.kernels[0] > 0
+    for _ in range(records - 1):
+        if (pattern[now > 0].sum(axis=1) > 1).any():
+            return True
+        now = (now @ pattern > 0).astype(float)
+    return bool(first.sum() > 1)
+
+
+def worst_pair(before: Floats, after: Floats, possible: Mask) -> float:
+    """The most that both sides add, over blocks (first, last) against (first', last') that are possible."""
+    blocks = np.argwhere(possible)
+    first, last = blocks.T
+    return float((before[first[:, None], first] + after[last[:, None], last]).max(initial=0.0))
+
+
+def most_blocks(length: int | None, block: int) -> float:
+    """The most blocks that a series can touch, wherever their borders are."""
+    return math.inf if length is None else (length + 2 * block - 2) // block if length > 1 else 1
+
+
+@dataclass(frozen=True, eq=False)
+class BlockOdds:
+    """The closed form for blocks: any start, any adversary, classes of chains, clocks (Theorem 4 of tight.md).
+
+    A side is C(Δ, τ + R) behind the first step, where R = C(Δ_m, τ + R) is a side from block to block.
+    """
+
+    log_odds: float
+    """Δ of a step, the largest of the class."""
+    of_blocks: tuple[float, ...]
+    """Δ of 1, 2, … blocks at once."""
+    block: int
+    length: int | None
+
+    @classmethod
+    def of_chains(cls, kernels: list[Floats], block: int, length: int | None) -> BlockOdds:
+        """The worst of several chains; each is one table, or several in turn, (p, k, k)."""
+        one = max(_log_odds(tables, 1) for tables in kernels)
+        many = tuple(max(_log_odds(tables, block * n) for tables in kernels) for n in range(1, _AT_ONCE + 1))
+        return cls(one, many, block, length)
+
+    @classmethod
+    def of_steps(cls, log_odds: float, block: int, length: int | None) -> BlockOdds:
+        """From Δ of a step alone, which may change from step to step: tanh(Δ/4) is multiplied at each of them."""
+        many = 4 * math.atanh(min(math.tanh(log_odds / 4) ** block * (1 + SLACK), 1 - 2.0**-53))
+        return cls(log_odds, (min(log_odds, many) if math.isfinite(log_odds) else math.inf,), block, length)
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this loss for a block leaks more about any block."""
+        tau = inputs.loss(loss)
+        if tau == 0:
+            return 0.0
+        between = min(side_bound(tau, odds, n) for n, odds in enumerate(self.of_blocks, start=1))
+        side = contracted(self.log_odds, tau + between) * (1 + SLACK)
+        return min(tau + 2 * side, tau * most_blocks(self.length, self.block))
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss for a block whose bound is at most ``epsilon``; 0 where there is none."""
+        return largest_loss(self, inputs.target(epsilon))
+
+
+def _log_odds(kernels: Floats, steps: int) -> float:
+    """Δ of so many steps at once, from the worst phase; with room for rounding where steps nearly forget."""
+    p, power, square, at = len(kernels), None, kernels, 0
+    # products[a] of s steps from phase a: products of 2s steps are products[a] @ products[a + s].
+    size, left = 1, steps
+    while left:
+        if left & 1:
+            power = square if power is None else power @ square[(np.arange(p) + at) % p]
+            at += size
+        square, size, left = square @ square[(np.arange(p) + size) % p], 2 * size, left >> 1
+    assert power is not None
+    pattern = _patterns(kernels, steps)
+    if ((power > 0) != pattern).any():  # a probability was lost to rounding
+        return math.inf
+    room = 8 * kernels.shape[-1] * steps.bit_length() * 2.0**-53
+    return float(max(largest_log_odds(table) for table in power) + room)
+
+
+def _patterns(kernels: Floats, steps: int) -> Mask:
+    p, power, square, at, size, left = len(kernels), None, (kernels > 0).astype(float), 0, 1, steps
+    while left:
+        if left & 1:
+            power = square if power is None else np.minimum(power @ square[(np.arange(p) + at) % p], 1.0)
+            at += size
+        square = np.minimum(square @ square[(np.arange(p) + size) % p], 1.0)
+        size, left = 2 * size, left >> 1
+    assert power is not None
+    return np.asarray(power > 0)

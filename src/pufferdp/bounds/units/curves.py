@@ -1,0 +1,107 @@
+"""Curves whose secrets are not single records: whole blocks of a series, and stretches and events in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.bounds.curve_forms import Absent, BlockBound, Curve, Line
+from pufferdp.bounds.hidden.odds import HiddenBlockOdds, HiddenOdds
+from pufferdp.bounds.tight.odds import OddsCurve
+from pufferdp.bounds.units.blocks import BlockCurve, BlockOdds, most_blocks
+from pufferdp.bounds.units.events import EventCurve, StretchCurve
+from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.models.base import Model
+from pufferdp.models.chain import SeriesModel, series_of
+from pufferdp.models.hidden import hidden_of
+
+
+def unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    """A curve for blocks; those that are not worked out say so."""
+    series = series_of(model)
+    if series is None:
+        raise ParameterError("a unit is a stretch of a series, and the model has records without an order")
+    try:
+        if name not in _MAKERS:
+            raise NotApplicableError("is not worked out for units of several records")
+        return _MAKERS[name](series, length, adversary, unit)
+    except NotApplicableError as error:
+        return Absent(name, "", str(error), foreign=name not in _MAKERS)
+
+
+def _independent(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    if adversary is not Adversary.DP and series.dependent(length or MOST_RECORDS) > 1:
+        raise NotApplicableError("does not apply, because the records are correlated")
+    return Line("independent", "a block's own loss (independent records, or all others known)", 1.0)
+
+
+def _general(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    if length is None:
+        raise NotApplicableError("adds up the losses of all blocks, and a series without end has too many")
+    blocks = most_blocks(length, unit) if series.dependent(length) > 1 else 1
+    return Line("general", "group privacy over all blocks (Dwork & Roth 2014, Theorem 2.2)", float(blocks))
+
+
+def _odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    hidden = hidden_of(series)
+    if hidden is not None:
+        theorem = "from the largest odds ratio of hidden states (docs/theory/hidden.md)"
+        records = HiddenOdds.of(hidden.transition, hidden.emission, length=length, pairwise=False)
+        if all(math.isinf(odds) for odds in records.hidden):
+            raise NotApplicableError("odds ratios of hidden states are infinite, however many steps are taken at once")
+        return BlockBound("odds", theorem, (HiddenBlockOdds(records),))
+    theorem = "from the largest odds ratios of a step and of a block (docs/theory/units.md, Theorem 3)"
+    if series.box is not None:
+        step = OddsCurve.of_box(series.box.low, series.box.high).log_odds[0]
+        return BlockBound("odds", theorem, (BlockOdds.of_steps(step, unit, length),))
+    kernels = [series.rhythm] if series.rhythm is not None else [chain.transition[None] for chain in series.chains]
+    if not kernels:
+        raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
+    return BlockBound("odds", theorem, (BlockOdds.of_chains(kernels, unit, length),))
+
+
+def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    theorem = "what the worst algorithm with a loss for each block leaks (docs/theory/units.md, Theorems 1 and 2)"
+    if series.rhythm is not None or hidden_of(series) is not None or not series.chains:
+        raise NotApplicableError("of a whole block is worked out for chains that can be listed; the odds curve bounds")
+    beliefs = tuple(
+        BlockCurve(chain.transition, block=unit, start=chain.start, length=length, adversary=str(adversary))
+        for chain in series.chains
+    )
+    return BlockBound("tight", theorem, beliefs)
+
+
+def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") -> Curve:
+    """What any algorithm with a DP loss for each record leaks about a stretch, or about an event in it."""
+    series = series_of(model)
+    if series is None or series.rhythm is not None or hidden_of(series) is not None or not series.chains:
+        raise NotApplicableError("secrets in a stretch are worked out for chains that can be listed")
+    if any(chain.any_start or chain.given_start is not None for chain in series.chains):
+        raise NotApplicableError("secrets in a stretch are worked out for chains that start in their stationary law")
+    records, before, after = secret.records, secret.before, secret.after
+    beliefs: list[StretchCurve] = []
+    for chain in series.chains:
+        table = chain.transition
+        if secret.state is None:
+            beliefs.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
+        else:
+            state = model.labels.index(secret.state)
+            beliefs.append(
+                EventCurve(table, state=state, records=records, before=before, after=after, adversary=adversary)
+            )
+    exact = all(belief.exact for belief in beliefs)
+    note = "" if exact else "an upper bound, which need not be reached"
+    theorem = "what the worst DP algorithm leaks about a stretch, or a plan from record to record for an event in it "
+    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(beliefs), note=note)
+
+
+_MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {
+    "independent": _independent,
+    "general": _general,
+    "odds": _odds,
+    "tight": _tight,
+}

@@ -1,1 +1,0 @@
-"""Laws of answers, and how far apart two of them are."""

@@ -1,0 +1,145 @@
+"""Outputs beyond all sums, which mostly tell most: single sides, and who knows no record."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pufferdp import MarkovChain, plan
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.additive.nothing_known import UnknownSeries
+from pufferdp.bounds.additive.sides import corner_side, one_side
+from pufferdp.bounds.additive.tables import NothingKnown
+from pufferdp.bounds.additive.windows import WindowLeakage
+from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, ExactLeakage
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+from tests.oracles.leakage import channel_leakage, laplace_channel, path_law
+from tests.publish.answers.mechanisms.suite import literal_start
+from tests.strategies import chains
+
+DEFINITE = ("stationary", "given")
+TAUS = st.sampled_from([0.1, 0.7, 2.0])
+
+
+def sticky(stay: float) -> MarkovChain:
+    """Three states that are kept with one probability, and left unevenly."""
+    shares = np.array([[0.0, 0.5, 0.5], [0.75, 0.0, 0.25], [0.1, 0.9, 0.0]])
+    return MarkovChain(transition=stay * np.eye(3) + (1 - stay) * shares)
+
+
+def log_ratio_by_enumeration(moves, end, steps, tau, unknown, x, y) -> float:
+    """Over every path away from the target and every output: what the sum over one side says for x against y."""
+    outputs = range(unknown * max(steps) + 1)
+    density = np.zeros((2, len(outputs)))
+    for row, first in enumerate((x, y)):
+        mass = 0.0
+        for path in itertools.product(range(len(moves)), repeat=unknown):
+            chance = np.prod([moves[a][b] for a, b in itertools.pairwise((first, *path))]) * end[(first, *path)[-1]]
+            total = sum(steps[a] for a in path)
+            density[row] += [chance * np.exp(-tau * abs(s - total)) for s in outputs]
+            mass += chance
+        if mass == 0:
+            return -np.inf
+        density[row] /= mass
+    return float(np.log(density[0] / density[1]).max())
+
+
+@given(chain=chains(3, DEFINITE), tau=TAUS, unknown=st.integers(0, 3), data=st.data())
+def test_a_side_leaks_what_enumeration_says(chain, tau, unknown, data):
+    k = chain.size
+    steps = np.array(data.draw(st.lists(st.integers(0, 2), min_size=k, max_size=k)))
+    end = data.draw(st.integers(0, k - 1))
+    moves = np.asarray(chain.transition)
+    side = one_side(moves, moves[:, [end]], steps, tau, unknown)
+    for x, y in itertools.permutations(range(k), 2):
+        truth = log_ratio_by_enumeration(moves, moves[:, end], steps, tau, unknown, x, y)
+        assert side.largest[x, y, unknown, 0] == pytest.approx(truth, abs=1e-9)
+
+
+@given(chain=chains(3, DEFINITE), n=st.integers(1, 7), tau=TAUS, data=st.data())
+def test_corners_are_two_outputs_of_a_side(chain, n, tau, data):
+    """Below them is what every output says at most; and what is put together from them lies below as well."""
+    k = chain.size
+    steps = np.array(data.draw(st.lists(st.integers(0, 2), min_size=k, max_size=k)))
+    window = WindowLeakage(chain, n, steps)
+    for way in window._windows.ways:
+        side, corners = (
+            one_side(*way, window._windows.steps, tau, n - 1),
+            corner_side(*way, window._windows.steps, tau, n - 1),
+        )
+        assert np.allclose(side.corners, corners, rtol=0, atol=1e-10)
+        assert (side.largest >= corners.max(axis=0) - 1e-10).all()
+    bracket = window.by_sides(tau, n - 1)
+    assert window.at_least(tau) == pytest.approx(bracket.lower, abs=1e-10)
+    assert bracket.lower <= bracket.upper
+
+
+@given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS, data=st.data())
+def test_who_knows_no_record(chain, n, tau, data):
+    k = chain.size
+    steps = data.draw(st.lists(st.integers(0, 2), min_size=k, max_size=k).map(lambda found: [0, *found[1:]]))
+    series = UnknownSeries(ChainSums(chain, n, steps))
+    law = path_law(chain.transition, literal_start(chain), n)
+    sums = np.array(steps)[np.indices((k,) * n)].sum(axis=0)
+    truth = channel_leakage(law, laplace_channel(sums, tau), "pufferfish")
+    assert series.worst(tau)[0] == pytest.approx(truth, abs=1e-9)
+    assert series.at_least(tau) <= truth + 1e-9
+
+
+def test_an_output_among_the_sums_can_tell_more():
+    """Both ends do not meet then, and the laws decide: sides alone would say 5.66."""
+    chain = MarkovChain(transition=[[0.01, 0.98, 0.01], [0.83, 0.04, 0.13], [0.01, 0.28, 0.71]])
+    law = path_law(chain.transition, chain.stationary, 2)
+    sums = np.array([0, 3, 1])[np.indices((3, 3))].sum(axis=0)
+    truth = channel_leakage(law, laplace_channel(sums, 1.0), "pufferfish")
+    series = UnknownSeries(ChainSums(chain, 2, [0, 3, 1]))
+    assert series.at_least(1.0) < 0.91 * truth
+    assert series.worst(1.0)[0] == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize("stay", [0.9, 0.99, 0.99999])
+@pytest.mark.parametrize("alone", [True, False])
+def test_long_series_leak_what_the_laws_say(stay, alone):
+    """Another chain changes nothing beyond all sums."""
+    chain = sticky(stay)
+    rest = None if alone else ChainSums(chain, 30, [1, 0, 0]).total()
+    laws = ChainSums(chain, 60, [1, 0, 0], rest)
+    series, by_laws = UnknownSeries(laws), NothingKnown(laws)
+    for tau in (0.01, 0.2, 3.0):
+        assert series.worst(tau)[0] == pytest.approx(by_laws.worst(tau)[0], rel=1e-9)
+    assert "_by_distribution" not in vars(series)  # both ends met, and no law was needed
+
+
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_the_noise_of_a_long_series_is_the_least(adversary):
+    """It keeps the guarantee, and noise that is narrower by 2e-7 does not."""
+    problem = Problem(
+        model=sticky(0.99), query=Query.parse("count:0"), lengths=((300, 1),), epsilon=1.0, adversary=adversary
+    )
+    loss = 1 / ExactLaplace().calibrate(problem).sigma
+    leak = ExactLeakage(problem)
+    assert leak(loss) <= 1.0 < leak(loss * (1 + 2e-7))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stay", [0.999, 0.99999])
+def test_a_chain_that_hardly_moves_is_rejected_with_its_bracket(stay):
+    problem = Problem(model=sticky(stay), query=Query.parse("count:0"), lengths=((10**6, 1),), epsilon=1.0)
+    with pytest.raises(NotApplicableError, match="it lies between 1 and"):
+        ExactLaplace().calibrate(problem)
+
+
+def test_a_plan_leaves_out_what_takes_seconds_and_gains_nothing():
+    """Of long series a plan does without the Wasserstein mechanism; of short ones exact-laplace is no wider."""
+    short, long = (plan(sticky(0.9), "count:0", epsilon=1.0, length=n, adversary="pufferfish") for n in (20, 600))
+    names = [{candidate.mechanism for candidate in found.candidates} for found in (short, long)]
+    assert names[0] - names[1] == {"wasserstein"}
+    scales = [short.candidate(name).calibration.scale for name in ("exact-laplace", "wasserstein")]
+    assert scales[0] <= scales[1]
+    assert long.best.mechanism == "exact-laplace"

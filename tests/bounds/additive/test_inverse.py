@@ -1,0 +1,61 @@
+"""The loss for a leakage: what is returned leaks no more than allowed, and hardly more would leak too much."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.additive.inverse import largest_loss
+from pufferdp.bounds.additive.windows import WindowLeakage
+from pufferdp.models.chain import MarkovChain
+
+ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
+
+SHAPES = {
+    "line": lambda tau: 7.3 * tau,
+    "flat": lambda tau: 1.4 * tau if tau < 0.01 else 0.014 + 1e-3 * tau,
+    "steep": lambda tau: tau**4 * 1e3,
+    "jump": lambda tau: tau if tau < 0.125 else 50 * tau,
+    "endless": lambda tau: tau if tau < 0.03 else math.inf,
+    "stairs": lambda tau: math.ceil(tau * 40) / 8,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(allowed=st.floats(0.01, 5))
+def test_the_loss_is_the_largest(shape, allowed):
+    leak, most = SHAPES[shape], 2.0
+    if leak(1e-9 * most) > allowed:
+        with pytest.raises(NotApplicableError, match="small enough"):
+            largest_loss(leak, allowed, most)
+        return
+    loss = largest_loss(leak, allowed, most)
+    assert leak(loss) <= allowed
+    assert loss == most or leak(loss * (1 + 1.0001e-7)) > allowed
+
+
+@given(chop=st.integers(0, 2**32))
+def test_a_bound_that_wavers_is_looked_at_where_it_counts(chop):
+    def leak(tau: float) -> float:  # up and down by a thousandth, at a different place each time
+        return 4 * tau * (1 + 1e-3 * math.sin(1e5 * tau + chop))
+
+    assert leak(largest_loss(leak, 1.0, 1.0)) <= 1.0
+
+
+@pytest.mark.parametrize("n", [288, 15264])
+def test_the_least_scale_of_the_activity_chain(n):
+    """3.994794 in the notes; a dozen looks where bisection takes 26."""
+    window, looks = WindowLeakage(ACTIVITY, n, [0, 1]), []
+
+    def leak(tau: float) -> float:
+        looks.append(tau)
+        return window.at(tau).upper
+
+    loss = largest_loss(leak, 1.0, 1.0)
+    assert 1 / loss == pytest.approx(3.994794, abs=1e-6)
+    assert loss in looks
+    assert len(looks) <= 12

@@ -1,0 +1,222 @@
+"""No DP algorithm leaks more about a record of a hidden chain than its curves say; two hidden states are exact."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.bounds.curves import best_curve, curve
+from pufferdp.bounds.hidden import nothing_known
+from pufferdp.bounds.hidden.nothing_known import Coupling, NothingKnown, least_costs
+from pufferdp.bounds.hidden.odds import HiddenOdds
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.hidden import HiddenMarkov
+from pufferdp.models.memory import MemoryChain
+from tests.bounds.tight import cases
+from tests.oracles import algorithms, blocks
+from tests.strategies import examples, random_law, random_rows
+
+ROOM = 1e-8
+A = [[0.9, 0.1], [0.2, 0.8]]
+SHOWN = [[0.8, 0.2], [0.3, 0.7]]
+PARTS = 32
+
+
+def hidden_case(seed):
+    """Tables with zeros and certain states, a start of any kind, a loss of any size."""
+    generator = np.random.default_rng([seed, 81])
+    hidden, values = int(generator.choice([2, 2, 3])), int(generator.integers(2, 4))
+    n = int(generator.integers(1, 5 if values == 2 else 4))
+    kernel, shown = cases.transition(generator, hidden), random_rows(generator, hidden, values)
+    start = "stationary" if generator.random() < 0.5 else random_law(generator, hidden)
+    model = HiddenMarkov(transition=kernel, emission=shown, start=start)
+    return model, n, cases.loss(generator)
+
+
+def programme(model, n, loss, who):
+    joint = algorithms.hidden_table(model.transition, model.emission, model.start_law, n)
+    return max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_never_below_the_programme(part):
+    for seed in range(part, examples(300), PARTS):
+        model, n, loss = hidden_case(seed)
+        alone = programme(model, n, loss, "pufferfish")
+        tight = curve("tight", model, n, "pufferfish")(loss)
+        assert tight >= alone - ROOM, seed
+        if len(model.transition) == 2 and alone > 0:  # 0: every record is certain
+            assert tight == pytest.approx(alone, abs=ROOM), seed
+        assert curve("odds", model, n)(loss) >= programme(model, n, loss, "every") - ROOM, seed
+
+
+@pytest.mark.slow
+@given(
+    tables=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4),
+    start=st.floats(0.0, 1.0),
+    loss=st.floats(0.01, 4.0),
+    n=st.integers(1, 4),
+)
+@settings(max_examples=examples(40), deadline=None)
+def test_two_hidden_states_are_exact_whatever_the_tables(tables, start, loss, n):
+    a, b, c, d = (round(p, 3) for p in tables)
+    model = HiddenMarkov(
+        transition=[[a, 1 - a], [b, 1 - b]],
+        emission=[[c, 1 - c], [d, 1 - d]],
+        start=[round(start, 3), 1 - round(start, 3)],
+    )
+    alone = programme(model, n, loss, "pufferfish")
+    tight = curve("tight", model, n, "pufferfish")(loss)
+    assert tight >= alone - ROOM
+    assert alone == 0 or tight == pytest.approx(alone, abs=1e-7)
+    assert curve("odds", model, n)(loss) >= programme(model, n, loss, "every") - ROOM
+
+
+@pytest.mark.parametrize(
+    ("loss", "leaks"), [(0.1, 0.158137), (0.5, 0.804636), (1.0, 1.594221)], ids=["small", "usual", "large"]
+)
+def test_check_values(loss, leaks):
+    model = HiddenMarkov(transition=A, emission=SHOWN)
+    assert curve("tight", model, 5, "pufferfish")(loss) == pytest.approx(leaks, abs=1e-6)
+
+
+def test_ten_per_cent_less_noise_would_break_the_promise():
+    for seed in range(examples(16)):
+        generator = np.random.default_rng([seed, 82])
+        model = HiddenMarkov(
+            transition=generator.dirichlet([1, 1], size=2), emission=generator.dirichlet([1, 1], size=2)
+        )
+        epsilon = float(generator.choice([0.3, 1.0, 3.0]))
+        loss = curve("tight", model, 4, "pufferfish").inverse(epsilon)
+        assert programme(model, 4, loss, "pufferfish") == pytest.approx(epsilon, rel=1e-6), seed
+        assert programme(model, 4, 1.1 * loss, "pufferfish") > epsilon * 1.01, seed
+
+
+def test_the_search_over_couplings_finds_what_is_known_for_two_hidden_states(monkeypatch):
+    monkeypatch.setattr(NothingKnown, "_two", False)
+    for seed in range(examples(10)):
+        generator = np.random.default_rng([seed, 83])
+        kernel, shown = generator.dirichlet([1, 1], size=2), generator.dirichlet([1, 1, 1], size=2)
+        law = MarkovChain(transition=kernel).stationary
+        searched = NothingKnown(kernel, shown, law, length=4, stationary=True)(0.4)
+        with monkeypatch.context() as patch:
+            patch.setattr(NothingKnown, "_two", True)
+            known = NothingKnown(kernel, shown, law, length=4, stationary=True)(0.4)
+        assert searched == pytest.approx(known, rel=1e-8), seed
+
+
+def test_long_series_are_bounded_by_what_a_step_does_not_raise():
+    law = MarkovChain(transition=A).stationary
+    short = [NothingKnown(A, SHOWN, law, length=n, stationary=True)(0.5) for n in (1, 5, 60, 200)]
+    assert short == sorted(short)
+    endless = NothingKnown(A, SHOWN, law, length=10**6, stationary=True)(0.5)
+    assert short[-1] <= endless <= short[-1] * (1 + 1e-7)
+    three = np.array([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]])
+    law = MarkovChain(transition=three).stationary
+    lengths = (40, 10**6)
+    few, many = (NothingKnown(three, [*SHOWN, [0.5, 0.5]], law, length=n, stationary=True)(0.5) for n in lengths)
+    assert few <= many <= few * 1.001
+
+
+def test_whatever_the_programme_gives_is_a_bound(monkeypatch):
+    """Couplings that are not the best, or none at all, only cost more."""
+    problem = Coupling(np.array([0.7, 0.3]), np.array([0.4, 0.6]), np.array([[0.0, 1.0], [1.0, 0.0]]))
+    (best,) = least_costs([problem])
+    monkeypatch.setattr(nothing_known, "MOST_POINTS", 1)  # so that the programme is asked
+    for table in (np.zeros((2, 2)), np.eye(2), np.full((2, 2), -1.0), np.array([[1e-9, 0.0], [3.0, 5.0]])):
+        monkeypatch.setattr(nothing_known, "_tables", lambda problems, table=table: [table])
+        assert least_costs([problem])[0] >= best - 1e-12
+
+
+def test_a_record_that_shows_its_hidden_state_is_a_chain_and_never_below_it():
+    for seed in range(examples(20)):
+        generator = np.random.default_rng([seed, 84])
+        k, n, loss = int(generator.integers(2, 4)), int(generator.integers(1, 6)), cases.loss(generator)
+        kernel = cases.transition(generator, k)
+        hidden = HiddenMarkov(transition=kernel, emission=np.eye(k))
+        for who in ("bdp", "pufferfish"):
+            exact = TightCurve(kernel, length=n, adversary=who)(loss)
+            assert best_curve(hidden, n, who)(loss) >= exact - ROOM, seed
+
+
+def test_zeros_take_several_steps_or_group_privacy():
+    cyclic = HiddenOdds.of([[0.5, 0.5, 0], [0, 0.6, 0.4], [0.3, 0, 0.7]], [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])
+    assert math.isinf(cyclic.hidden[0])
+    assert math.isfinite(cyclic(0.1))
+    certain = HiddenOdds.of(np.eye(2), np.eye(2), length=7)
+    assert certain(0.1) == pytest.approx(0.7)
+    assert math.isinf(HiddenOdds.of(np.eye(2), np.eye(2))(0.1))
+    assert HiddenOdds.of(np.eye(2), np.eye(2)).inverse(1.0) == 0.0
+
+
+def test_records_that_say_nothing_of_their_hidden_state_are_independent():
+    model = HiddenMarkov(transition=A, emission=[[0.3, 0.7], [0.3, 0.7]])
+    assert best_curve(model, 50)(0.4) == 0.4
+    assert best_curve(HiddenMarkov(transition=[[0.5, 0.5]] * 2, emission=SHOWN), 50)(0.4) == 0.4
+
+
+def test_the_curve_for_nobody_knows_why_it_does_not_apply():
+    model = HiddenMarkov(transition=A, emission=SHOWN, start="any")
+    assert not curve("tight", model, 5, "pufferfish").applies
+    assert not curve("tight", model, 5, "bdp").applies
+    given_start = HiddenMarkov(transition=A, emission=SHOWN, start=[1.0, 0.0])
+    assert curve("tight", given_start, 100, "pufferfish").applies
+    assert not curve("tight", given_start, 1000, "pufferfish").applies
+    many = HiddenMarkov(transition=np.full((30, 30), 1 / 30), emission=np.full((30, 4), 0.25))
+    assert not curve("tight", many, 10, "pufferfish").applies
+
+
+def test_costs_that_are_far_apart():
+    """Nothing is lost where the cost that is paid is so much less than another that their quotient is 0."""
+    for columns in (2, 3):
+        costs = np.where(np.eye(columns, dtype=bool), 1.0, 2000.0)
+        (cost,) = least_costs([Coupling(np.full(columns, 1 / columns), np.full(columns, 1 / columns), costs)])
+        assert cost == pytest.approx(1.0)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=examples(60), deadline=None)
+def test_trees_find_what_the_programme_finds(seed):
+    rng = np.random.default_rng(seed)
+    problems = []
+    for _ in range(20):
+        rows, columns = rng.integers(1, 4, size=2)
+        costs = rng.random((rows, columns)) * rng.choice([0.1, 1.0, 5.0])
+        problems.append(Coupling(random_law(rng, rows) + 1e-6, random_law(rng, columns) + 1e-6, costs.round(2)))
+    tables = nothing_known._tables(problems)
+    programme = [nothing_known._cost(*both) for both in zip(problems, tables, strict=True)]
+    assert least_costs(problems) == pytest.approx(programme, abs=1e-8)
+
+
+def block_programme(model, n, block, phase, loss):
+    """The most that any algorithm with this loss on every block leaks about a block, whichever others are known."""
+    hidden = model.hidden
+    joint = algorithms.hidden_table(hidden.transition, hidden.emission, hidden.start_law, n)
+    cut = blocks.cut(n, block, phase)
+    most = 0.0
+    for target, here in enumerate(cut):
+        for known in blocks.known_sets([t for t in range(n) if t not in here], "bdp"):
+            most = max([most, *blocks.block_pairs(joint, cut, target, loss, known).values()])
+    return most
+
+
+def block_case(seed):
+    """A hidden chain as above, or a chain of second order, both with zeros."""
+    model, n, loss = hidden_case(seed)
+    if seed % 3 == 0:
+        generator = np.random.default_rng([seed, 82])
+        model, n = MemoryChain(transition=[random_rows(generator, 2, 2) for _ in range(2)]), 4
+    return model, max(n, 2), min(loss, 3.0)
+
+
+def test_whole_blocks_are_never_below_the_programme():
+    for seed in range(examples(90)):
+        model, n, loss = block_case(seed)
+        odds = curve("odds", model, n, unit=2)
+        if odds.applies:
+            assert odds(loss) >= block_programme(model, n, 2, seed % 2, loss) - ROOM, seed

@@ -1,0 +1,125 @@
+"""No DP algorithm leaks more about a record of a chain of second order than its curves say."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.bounds.curves import best_curve, curve
+from pufferdp.bounds.hidden.nothing_known import NothingKnown
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.odds import OddsCurve
+from pufferdp.models.memory import MemoryChain
+from tests.bounds.tight import cases
+from tests.oracles import algorithms
+from tests.strategies import examples
+
+ROOM = 1e-8
+PARTS = 32
+
+
+def second_order_table(table, first, n):
+    """The law of n records, one axis each; ``first`` is that of the first record and the one before it."""
+    k = len(table)
+    out = np.zeros((k,) * n)
+    for series in itertools.product(range(k), repeat=n):
+        for before in range(k):
+            chance, last = first[before, series[0]], before
+            for x, y in itertools.pairwise(series):
+                chance *= table[last, x, y]
+                last = x
+            out[series] += chance
+    return out
+
+
+def random_table(generator, k):
+    """Usual tables, some with zeros, some nearly or wholly of first order."""
+    table = np.maximum(generator.dirichlet(np.full(k, generator.choice([0.5, 1, 3])), size=(k, k)), cases.LEAST)
+    kind = generator.choice(["usual", "first", "nearly", "zeros"])
+    if kind == "first":
+        table[:] = table[0]
+    elif kind == "nearly":
+        table = 0.2 * table + 0.8 * table[:1]
+    elif kind == "zeros":
+        table = np.where(table < 0.2, 0.0, table)
+        table[table.sum(axis=-1) == 0] = 1.0
+    return table / table.sum(axis=-1, keepdims=True)
+
+
+def memory_case(seed):
+    generator = np.random.default_rng([seed, 91])
+    k = int(generator.choice([2, 2, 2, 3]))
+    n = int(generator.integers(1, 5 if k == 2 else 4))
+    return generator, MemoryChain(transition=random_table(generator, k)), n, cases.loss(generator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_never_below_the_programme(part):
+    for seed in range(part, examples(300), PARTS):
+        generator, model, n, loss = memory_case(seed)
+        k, kept = model.size, generator.random() < 0.5
+        first = model.hidden.start_law.reshape(k, k) if kept else generator.dirichlet(np.full(k * k, 0.5)).reshape(k, k)
+        joint = second_order_table(model.transition, first, n)
+        known = max(algorithms.joint_leakage(joint, [loss] * n, t, "every") for t in range(n))
+        for length in (n, 1000):  # passed one by one, and settled
+            assert curve("odds", model, length)(loss) >= known - ROOM, seed
+        alone = max(algorithms.joint_leakage(joint, [loss] * n, t, "pufferfish") for t in range(n))
+        hidden = model.hidden
+        bound = NothingKnown(hidden.transition, hidden.emission, first.ravel(), length=n, stationary=kept)
+        assert bound(loss) >= alone - ROOM, seed
+
+
+@pytest.mark.slow
+@given(cells=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4), loss=st.floats(0.01, 3.0), n=st.integers(1, 4))
+@settings(max_examples=examples(30), deadline=None)
+def test_two_states_whatever_the_table(cells, loss, n):
+    table = np.array([[round(p, 3), 1 - round(p, 3)] for p in cells]).reshape(2, 2, 2)
+    model = MemoryChain(transition=table)
+    joint = second_order_table(table, model.hidden.start_law.reshape(2, 2), n)
+    for adversary, who in (("bdp", "every"), ("pufferfish", "pufferfish")):
+        programme = max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
+        assert best_curve(model, n, adversary)(loss) >= programme - ROOM
+
+
+def test_a_chain_of_first_order_written_as_second_is_the_chain():
+    """For everybody the closed form is that of the chain; for nobody it is never below the tight curve, and near it."""
+    activity = np.array([[0.882, 0.118], [0.305, 0.695]])
+    model = MemoryChain(transition=[activity, activity])
+    for loss in (0.1, 0.5, 1.0):
+        chain = OddsCurve.of_chains([activity])(loss)
+        assert chain * (1 - 1e-12) <= curve("odds", model, 10**6)(loss) <= chain * (1 + 1e-8)
+        tight = TightCurve(activity, length=10, adversary="pufferfish")(loss)
+        assert tight - ROOM <= curve("tight", model, 10, "pufferfish")(loss) <= 1.05 * tight
+
+
+def test_ten_per_cent_less_noise_would_break_the_promise():
+    """Where nobody knows a record the bound is so near that a tenth more loss passes it."""
+    table = np.array([[[0.9, 0.1], [0.4, 0.6]], [[0.6, 0.4], [0.2, 0.8]]])
+    model = MemoryChain(transition=table)
+    joint = second_order_table(table, model.hidden.start_law.reshape(2, 2), 4)
+    loss = curve("tight", model, 4, "pufferfish").inverse(1.0)
+    most = [
+        max(algorithms.joint_leakage(joint, [share * loss] * 4, t, "pufferfish") for t in range(4))
+        for share in (1.0, 1.1)
+    ]
+    assert most[0] <= 1 + ROOM
+    assert most[1] > 1.0
+
+
+def test_zeros_take_blocks_of_pairs_or_group_privacy():
+    model = MemoryChain(transition=[[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    assert curve("odds", model, 5)(0.3) == pytest.approx(1.5)
+    some = MemoryChain(transition=[[[0.5, 0.5], [0.0, 1.0]], [[0.4, 0.6], [0.5, 0.5]]])
+    assert curve("odds", some, 10**6)(0.01) < 1.0
+
+
+def test_many_states_have_the_bound_on_pairs():
+    generator = np.random.default_rng(3)
+    model = MemoryChain(transition=generator.dirichlet(np.full(6, 5.0), size=(6, 6)))
+    assert curve("odds", model, 10**6)(0.1) < 5.0
+    assert not curve("tight", model, 10, "pufferfish").applies

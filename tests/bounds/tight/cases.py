@@ -1,0 +1,95 @@
+"""Random chains and losses, the ugly ones included: zeros, deterministic, periodic, absorbing and slow chains."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pufferdp.bounds.tight.inputs import Chain
+from pufferdp.bounds.tight.long.any_start import Worst
+from pufferdp.bounds.tight.series import leakage_of_losses
+from pufferdp.models.chain import MarkovChain
+from tests.strategies import random_law, random_transition
+
+RECORDS = {1: 6, 2: 6, 3: 5, 4: 4}
+"""The most records for which a linear programme over all algorithms stays small, by number of states."""
+
+LEAST = 1e-3
+"""Smaller probabilities are zeros here: linear programmes drop coefficients below 1e-9."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A chain, the losses of its records, one of them, and who looks."""
+
+    transition: np.ndarray
+    start: str | np.ndarray
+    losses: np.ndarray
+    target: int
+    adversary: str
+
+    @property
+    def law(self) -> np.ndarray:
+        """Of the first record."""
+        return first_law(self.transition, self.start)
+
+
+def first_law(transition: np.ndarray, start: str | np.ndarray) -> np.ndarray:
+    """The stationary law, or the one that is given."""
+    return np.asarray(MarkovChain(transition=transition).stationary if isinstance(start, str) else start)
+
+
+def transition(generator: np.random.Generator, k: int) -> np.ndarray:
+    """One of many kinds of tables."""
+    kind = generator.choice(["usual", "usual", "usual", "periodic", "absorbing", "slow"])
+    P = random_transition(generator, k)
+    if kind == "periodic":  # from each part of the states into the next one
+        part = generator.integers(2, size=k)
+        P = np.where(part[:, None] != part[None, :], P, 0.0)
+    elif kind == "absorbing":
+        P[generator.integers(k)] = np.eye(k)[generator.integers(k)]
+    elif kind == "slow":
+        P = 0.9 * np.eye(k) + 0.1 * P
+    P = np.where(P < LEAST, 0.0, P)
+    empty = P.sum(axis=1) == 0
+    P[empty] = np.eye(k)[generator.integers(k, size=int(empty.sum()))]
+    return P / P.sum(axis=1, keepdims=True)
+
+
+def loss(generator: np.random.Generator) -> float:
+    """Small, usual or large."""
+    return float(math.exp(generator.uniform(math.log(1e-3), math.log(5.0))))
+
+
+def losses(generator: np.random.Generator, n: int) -> np.ndarray:
+    """Equal, or different, some of them 0."""
+    if generator.random() < 0.4:
+        return np.full(n, loss(generator))
+    found = np.array([loss(generator) for _ in range(n)])
+    return np.where(generator.random(n) < 0.2, 0.0, found)
+
+
+def case(seed: int) -> Case:
+    """One case for each number."""
+    generator = np.random.default_rng(seed)
+    k = int(generator.choice([2, 2, 3, 3, 4]))
+    n = int(generator.integers(1, RECORDS[k] + 1))
+    start = "stationary" if generator.random() < 0.4 else random_law(generator, k)
+    who = generator.choice(["bdp", "pufferfish"])
+    return Case(transition(generator, k), start, losses(generator, n), int(generator.integers(n)), str(who))
+
+
+def check_any_start(found: Worst, chain: Chain, n: int, loss: float, who: str, closed: float) -> None:
+    """What is found for any start of a short series is what it is record by record, and its law leaks as much."""
+    each = leakage_of_losses(chain.kernels[0], np.full(n, loss), start="any", adversary=who)
+    assert found.lower <= each.upper.max() * (1 + 1e-9)
+    assert found.upper >= each.lower.max() * (1 - 1e-9)
+    assert found.upper <= found.lower * (1 + closed)
+    law = np.zeros(chain.size)
+    for state, chance in found.law:
+        law[state] = chance
+    if found.law and (law > 1e-6).sum() == len(found.law):  # a law that is no limit leaks as much by itself
+        one = leakage_of_losses(chain.kernels[0], np.full(n, loss), start=law, adversary=who)
+        assert one.upper[found.records] >= found.lower * (1 - 1e-6)

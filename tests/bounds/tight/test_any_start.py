@@ -1,0 +1,51 @@
+"""Any law of the first record: above every law that was tried, whatever the chain and however large the losses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.series import leakage_of_losses
+from tests.bounds.tight import cases
+from tests.strategies import SEEDS, examples, random_law
+
+WHO = ("bdp", "pufferfish")
+LOSSES = (1e-3, 0.2, 1.0, 5.0, 40.0, 150.0, 300.0)
+
+
+@given(seed=SEEDS, who=st.sampled_from(WHO), records=st.integers(1, 5))
+@settings(max_examples=examples(12))
+def test_no_start_leaks_more(seed, who, records):
+    generator = np.random.default_rng(seed)
+    k = int(generator.integers(2, 4))
+    table = cases.transition(generator, k)
+    losses = np.where(generator.random(records) < 0.2, 0.0, generator.choice(LOSSES, size=records))
+    found = leakage_of_losses(table, losses, start="any", adversary=who)
+    assert np.isfinite(found.upper).all()
+    assert (found.lower <= found.upper * (1 + 1e-12)).all()
+    for law in (*np.eye(k), *(random_law(generator, k) for _ in range(3))):
+        one = leakage_of_losses(table, losses, start=law, adversary=who)
+        assert (found.upper >= one.lower - 1e-9 * (1 + one.lower)).all(), law
+
+
+@given(seed=SEEDS, who=st.sampled_from(WHO), loss=st.sampled_from(LOSSES))
+@settings(max_examples=examples(6))
+def test_no_start_leaks_more_at_one_loss_for_all(seed, who, loss):
+    generator = np.random.default_rng(seed)
+    k, records = int(generator.integers(2, 4)), int(generator.choice([1, 4, 30]))
+    table = cases.transition(generator, k)
+    most = TightCurve(table, start="any", length=records, adversary=who)(loss)
+    assert most <= loss * records * (1 + 1e-9)
+    for law in (*np.eye(k), random_law(generator, k)):
+        reached = TightCurve(table, start=law, length=records, adversary=who).leakage(loss).lower
+        assert most >= reached - 1e-9 * (1 + reached), law
+
+
+@pytest.mark.parametrize("table", [[[0, 1, 0], [0, 0, 1], [1, 0, 0]], [[1, 0, 0], [0.5, 0, 0.5], [0, 0, 1]]])
+def test_cycles_and_closed_classes(table):
+    """Every record then tells where the chain is, or which class it is in: all losses add up."""
+    for loss in (0.3, 250.0):
+        assert TightCurve(table, start="any", length=6)(loss) == pytest.approx(6 * loss, rel=1e-9)

@@ -1,0 +1,270 @@
+"""The closed form from odds ratios is never below what some algorithm leaks (Theorem 4)."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.bounds.curves import curve
+from pufferdp.bounds.hidden.odds import HiddenOdds
+from pufferdp.bounds.tight import odds
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.odds import (
+    OddsCurve,
+    TreeOdds,
+    contracted,
+    contraction,
+    largest_log_odds,
+    odds_of_losses,
+    odds_sides,
+)
+from pufferdp.bounds.tight.series import leakage_of_losses
+from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval
+from tests.bounds.tight import cases
+from tests.oracles import algorithms
+from tests.strategies import examples, networks, random_law, random_rows, random_transition
+
+ROOM = 1e-8
+EXACT = 1e-9
+"""Brackets of the tight curve are as narrow as a share of 1e-10."""
+
+
+def test_never_below_the_programme_on_three_hundred_chains():
+    for seed in range(examples(300) // 4):  # the tight curve equals the programme, and is quicker
+        case = cases.case(seed)
+        programme = leakage_of_losses(case.transition, case.losses, start=case.start, adversary=case.adversary)
+        bounds = odds_of_losses(largest_log_odds(case.transition), case.losses)
+        assert (bounds >= programme.lower - EXACT).all(), seed
+        n, most = len(case.losses), float(case.losses.max())
+        assert OddsCurve.of_chains([case.transition], length=n)(most) >= programme.lower.max() - EXACT, seed
+        assert OddsCurve.of_chains([case.transition])(most) >= programme.lower.max() - EXACT, seed
+
+
+@pytest.mark.slow
+def test_never_below_the_programme_itself():
+    for seed in range(examples(300)):
+        case = cases.case(seed)
+        programme = algorithms.chain_leakage([case.transition], case.law, case.losses, case.target, case.adversary)
+        assert odds_of_losses(largest_log_odds(case.transition), case.losses)[case.target] >= programme - ROOM, seed
+
+
+def test_any_start_is_below_it_too():
+    for seed in range(examples(40)):
+        generator = np.random.default_rng([seed, 5])
+        P, loss = cases.transition(generator, int(generator.integers(2, 4))), cases.loss(generator)
+        n = int(generator.integers(1, 12))
+        for who in ("bdp", "pufferfish"):
+            reached = TightCurve(P, start="any", length=n, adversary=who).leakage(loss).lower
+            assert OddsCurve.of_chains([P], length=n)(loss) >= reached - EXACT, (seed, who)
+
+
+def in_box(generator, low, high):
+    """A table between two others, often at their corners."""
+    out = np.array(low)
+    for x, row in enumerate(out):
+        for y in generator.permutation(len(row)):
+            room = min(high[x, y] - row[y], 1 - row.sum())
+            row[y] += room if generator.random() < 0.7 else generator.uniform(0, max(room, 0.0))
+        while row.sum() < 1 - 1e-12:  # fill up what is left
+            y = int(np.argmax(high[x] - row))
+            row[y] += min(high[x, y] - row[y], 1 - row.sum())
+    return out / out.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.slow
+def test_boxes_hold_for_every_chain_inside_also_one_that_changes():
+    for seed in range(examples(60)):
+        generator = np.random.default_rng([seed, 6])
+        k, n = int(generator.integers(2, 5)), int(generator.integers(1, 12))
+        middle, width = generator.dirichlet(np.full(k, 1.5), size=k), generator.choice([0.02, 0.1, 0.3])
+        low, high = np.clip(middle - width, 0, 1), np.clip(middle + width, 0, 1)
+        loss = cases.loss(generator)
+        bounds = [
+            OddsCurve.of_box(low, high)(loss),
+            OddsCurve.of_box(low, high, length=n)(loss),
+            curve("odds", MarkovInterval(low=low, high=high), n)(loss),
+        ]
+        for steps in (1, 1, max(1, n - 1), max(1, n - 1)):
+            kernels = [in_box(generator, low, high) for _ in range(steps)]
+            found = leakage_of_losses(kernels, np.full(n, loss), start=random_law(generator, k))
+            assert min(bounds) >= found.lower.max() - EXACT, seed
+
+
+def test_binary_intervals_hold_for_every_chain_inside():
+    for seed in range(examples(60)):
+        generator = np.random.default_rng([seed, 7])
+        low, high = np.sort(generator.choice([0.0, 0.1, 0.3, 0.5, 0.8, 0.95, 1.0], size=2))
+        n, loss = int(generator.integers(1, 15)), cases.loss(generator)
+        bound = curve("odds", BinaryInterval(low=low, high=high), n)(loss)
+        assert bound == OddsCurve.of_binary_interval(low, high, length=n)(loss)
+        for _ in range(4):
+            stays = generator.choice([low, high, generator.uniform(low, high)], size=(max(1, n - 1), 2))
+            kernels = np.array([[[a, 1 - a], [1 - b, b]] for a, b in stays])
+            found = leakage_of_losses(kernels, np.full(n, loss), start=random_law(generator, 2))
+            assert bound >= found.lower.max() - EXACT, seed
+
+
+@pytest.mark.slow
+def test_hidden_chains():
+    for seed in range(examples(40)):
+        generator = np.random.default_rng([seed, 8])
+        hidden, values, n = int(generator.integers(2, 4)), int(generator.integers(2, 4)), 3
+        A, shown = cases.transition(generator, hidden), random_rows(generator, hidden, values)
+        losses, target = cases.losses(generator, n), int(generator.integers(n))
+        joint = algorithms.hidden_table(A, shown, random_law(generator, hidden), n)
+        programme = algorithms.joint_leakage(joint, losses, target, "every")
+        odds = HiddenOdds.of(A, shown, length=n)
+        assert odds.of_losses(losses)[target] >= programme - ROOM, seed
+        assert odds(float(losses.max())) >= programme - ROOM, seed
+
+
+def random_tree(generator, n):
+    """A root's law, and edges to new records; tables with zeros."""
+    k = int(generator.integers(2, 4 if n < 4 else 3))
+    edges = [(int(generator.integers(child)), child, random_rows(generator, k, k)) for child in range(1, n)]
+    return random_law(generator, k), edges
+
+
+def test_trees():
+    for seed in range(examples(32)):
+        generator = np.random.default_rng([seed, 9])
+        n = int(generator.integers(2, 5))
+        law, edges = random_tree(generator, n)
+        losses, target = cases.losses(generator, n), int(generator.integers(n))
+        programme = algorithms.joint_leakage(algorithms.tree_table(law, edges), losses, target, "every")
+        tree = TreeOdds(edges, nodes=range(n))
+        assert tree.of_losses(dict(enumerate(losses.tolist())))[target] >= programme - ROOM, seed
+        assert tree(float(losses.max())) >= programme - ROOM, seed
+
+
+def collider(generator, k):
+    """Two independent causes, what they cause together, and a consequence of that."""
+    laws = random_law(generator, k), random_law(generator, k)
+    caused, consequence = random_rows(generator, k, k, k), random_rows(generator, k, k)
+    joint = np.einsum("a,b,abc,cd->abcd", *laws, caused, consequence)
+    return joint, [(0, laws[0]), (1, laws[1]), (0, 1, 2, caused), (2, 3, consequence)]
+
+
+def test_records_with_two_parents():
+    for seed in range(examples(32)):
+        generator = np.random.default_rng([seed, 17])
+        joint, tables = collider(generator, 2)
+        losses, target = cases.losses(generator, 4), int(generator.integers(4))
+        programme = algorithms.joint_leakage(joint, losses, target, "every")
+        tree = TreeOdds(tables)
+        assert tree.of_losses(dict(enumerate(losses.tolist())))[target] >= programme - ROOM, seed
+
+
+@given(network=networks(4))
+@settings(max_examples=examples(40))
+def test_networks(network):
+    """Where the curve applies to a network, no algorithm leaks more to anybody, whatever its records have in common."""
+    bound = curve("odds", network)
+    if not bound.applies:
+        return
+    most = max(len(node.states) for node in network.nodes)
+    joint = np.ones((1,) * len(network.nodes))
+    for factor in network.factors:
+        order = np.argsort(factor.scope)
+        shape = [len(network.nodes[i].states) if i in factor.scope else 1 for i in range(len(network.nodes))]
+        joint = joint * factor.table.transpose(order).reshape(shape)
+    joint = np.pad(joint, [(0, most - size) for size in joint.shape])  # values that never occur
+    for loss in (0.1, 1.0):
+        losses = np.full(joint.ndim, loss)
+        worst = max(algorithms.joint_leakage(joint, losses, t, "every") for t in range(joint.ndim))
+        assert bound(loss) >= worst - ROOM
+
+
+def test_pairs_alone_would_be_wrong_where_a_record_has_two_parents():
+    """One parent says nothing of the child by itself, and all of it to somebody who knows the other parent."""
+    xor = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]])
+    joint = xor / 4
+    pairs = TreeOdds([(0, 2, joint.sum(axis=1)), (1, 2, joint.sum(axis=0))])
+    together = TreeOdds([(0, 1, 2, xor)])
+    programme = algorithms.joint_leakage(joint, [0.5] * 3, 0, "every")
+    assert pairs.of_losses(0.5)[0] == pytest.approx(0.5)
+    assert programme > 0.8
+    assert together.of_losses(0.5)[0] >= programme - ROOM
+
+
+def test_values_that_never_occur_do_not_count_on_trees():
+    """The third value of the root has probability 0, so its row says nothing; so does what only it leads to."""
+    rows = np.array([[0.7, 0.3, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    with_it = TreeOdds([(0, [0.5, 0.5, 0.0]), (0, 1, rows), (1, 2, rows)])
+    without = TreeOdds([(0, 1, rows[:2, :2]), (1, 2, rows[:2, :2])])
+    assert with_it(0.3) == pytest.approx(without(0.3), rel=1e-12)
+    assert TreeOdds([(0, 1, rows), (1, 2, rows)])(0.3) == pytest.approx(0.9)  # nothing better than all three
+    joint = algorithms.tree_table([0.5, 0.5, 0.0], [(0, 1, rows), (1, 2, rows)])
+    for target in range(3):
+        programme = algorithms.joint_leakage(joint, [0.3] * 3, target, "every")
+        assert with_it.of_losses(0.3)[target] >= programme - ROOM
+
+
+@given(a=st.floats(0, 50), b=st.floats(0, 50))
+def test_contraction_is_symmetric_and_below_both(a, b):
+    found = float(contraction(a, b))
+    assert found == pytest.approx(float(contraction(b, a)), abs=1e-12)
+    assert -1e-15 <= found <= min(a, b) * (1 + 1e-12)
+    assert contracted(a, b) == pytest.approx(found, rel=1e-14)
+
+
+@given(a=st.floats(0, 12), b=st.floats(0, 12))
+def test_contraction_is_the_largest_of_two_by_two_tables(a, b):
+    """Among tables with odds ratio e^a and functions that vary by b, over common weights: never more than C(a, b)."""
+    weights = np.exp(np.linspace(-15, 15, 1201))  # odds of the first column in the second row
+    top = (math.exp(a) * weights * math.exp(b) + 1) / (math.exp(a) * weights + 1)
+    bottom = (weights * math.exp(b) + 1) / (weights + 1)
+    reached = float(np.log(top / bottom).max())
+    bound = float(contraction(a, b))
+    assert reached <= bound + 1e-9
+    assert bound <= reached + 0.01
+
+
+def test_what_never_occurs_does_not_count():
+    table = [[0.7, 0.3, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 0.0]]
+    assert largest_log_odds(table) == pytest.approx(math.log(0.7 * 0.6 / (0.3 * 0.4)))
+    assert largest_log_odds([[1.0, 0.0], [0.0, 1.0]]) == math.inf
+    assert largest_log_odds([[0.5, 0.5]]) == 0.0
+
+
+def test_kernels_that_follow_each_other_in_turn_are_those_of_every_phase() -> None:
+    """Equal kernels share work: what comes out is that of each phase by itself, zeros included."""
+    generator = np.random.default_rng(4)
+    for _ in range(40):
+        states, several, phases = (int(n) for n in generator.integers(1, 6, size=3))
+        tables = np.array([random_transition(generator, states) for _ in range(several)])
+        kernels = tables[generator.integers(0, several, size=phases)]
+        worst = []
+        for steps in range(1, 5):
+            ahead = [[kernels[(phase + d) % phases] for d in range(steps)] for phase in range(phases)]
+            worst.append(max(largest_log_odds(functools.reduce(np.matmul, each)) for each in ahead))
+        assert OddsCurve.of_chains([kernels], steps=4).log_odds == pytest.approx(worst, abs=1e-11)
+
+
+def test_a_series_is_passed_as_one_contraction_after_another_would():
+    # Losses from 1e-12 to 300 and odds from none to e^250, zeros among both: no digits are lost, none is rounded down.
+    generator = np.random.default_rng(8)
+    for _ in range(50):
+        losses = generator.uniform(size=20) * 10.0 ** generator.uniform(-12, 2.5) * (generator.uniform(size=20) > 0.2)
+        steps = generator.uniform(size=19) * 10.0 ** generator.uniform(-6, 2.4) * (generator.uniform(size=19) > 0.2)
+        added = [0.0]
+        for loss, log_odds in zip(losses, steps, strict=False):
+            added.append(float(contraction(log_odds, loss + added[-1])))
+        before, _ = odds_sides(losses, steps)
+        assert (before >= np.array(added) * (1 - 1e-15)).all()
+        assert (before <= np.array(added) * (1 + 1e-10)).all()
+
+
+def test_rows_are_compared_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once a certificate with a chain of 400 states took a gigabyte, and one of a thousand would take eight."""
+    table = np.random.default_rng(4).dirichlet(np.ones(7), size=7)
+    squares = np.ndindex(7, 7, 7, 7)
+    true = max(math.log(table[a, u] * table[b, v] / (table[a, v] * table[b, u])) for a, b, u, v in squares)
+    for held in (1, 3 * table.size, 1 << 23):
+        monkeypatch.setattr(odds, "_MOST_RATIOS", held)
+        assert largest_log_odds(table) == pytest.approx(true, rel=1e-12)
