@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
-from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.inverse import NEAR, largest_loss
 from pufferdp.bounds.additive.nothing_known import UnknownSeries
@@ -34,8 +33,6 @@ from pufferdp.publish.answers.queries import QueryKind
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
 _SMALL_LOSS: Final = 0.01
-_DIGITS: Final = 1e-10
-"""A share of a loss that is more than rounding, and less than anybody can see."""
 _SOME: Final = 1e-9
 """More than rounding makes of nothing."""
 _MOST_STATES: Final = 8
@@ -68,12 +65,12 @@ class ExactLaplace(Mechanism):
             loss = problem.epsilon
         elif leaks_most(problem):
             tight = curve("tight", problem.model, problem.longest, problem.adversary)
-            loss = tight.inverse(min(problem.epsilon, LARGEST))
+            loss = problem.allowed_loss(tight, tight.inverse)
         else:
             leakage = ExactLeakage(problem)
             if leakage.nothing_to_learn:
                 return Calibrated(sigma=0.0)
-            loss = leakage.inverse(problem.epsilon)
+            loss = problem.allowed_loss(lambda loss: leakage.bracket(loss)[1], leakage.inverse)
         if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
             raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
         return Calibrated(sigma=1 / loss)
@@ -194,7 +191,7 @@ class ExactLeakage:
         if likely is not None:
             # A little less, so that the last digit of another machine does not decide. Much less where rounding alone
             # lies between both ends.
-            for loss in (likely * (1 - _DIGITS), likely * (1 - NEAR / 3)):
+            for loss in (likely * (1 - NEAR / 1000), likely * (1 - NEAR / 3)):
                 lower, upper = self._bracket(loss)
                 if upper <= allowed:
                     return loss
