@@ -304,13 +304,13 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
         raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
     if model.any_start:
         raise NotApplicableError("needs a definite start; the odds curve bounds any start")
-    from pufferdp.bounds.hidden.nothing_known import NothingKnown
+    from pufferdp.bounds.hidden.uninformed import UninformedBound
 
     stationary = model.hidden_chain.given_start is None
     start = model.start_law
-    found = NothingKnown(model.transition, model.emission, start, length=longest, stationary=stationary)
-    note = "" if found.exact else "an upper bound; for two hidden states it would be reached"
-    return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (found,), note=note)
+    bound = UninformedBound(model.transition, model.emission, start, length=longest, stationary=stationary)
+    note = "" if bound.exact else "an upper bound; for two hidden states it would be reached"
+    return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (bound,), note=note)
 
 
 def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
