@@ -59,7 +59,7 @@ def _is_direct(problem: CouplingProblem) -> bool:
 def _direct_plan(problem: CouplingProblem) -> Floats:
     if len(problem.columns) == 1:
         return problem.rows[:, None]
-    return (problem.columns * np.exp(problem.log_prices.min() - problem.log_prices[0]))[None]
+    return np.asarray(problem.columns * np.exp(problem.log_prices.min() - problem.log_prices))
 
 
 def _solve_programme(problems: Sequence[CouplingProblem]) -> list[Floats]:

@@ -226,16 +226,16 @@ class EventCurve(StretchCurve):
         differ = tau * (1 - np.eye(k))
         values = np.stack([np.full((k, k), -np.inf), differ + after])
         for t in range(self.records - 2, -1, -1):
-            cells, problems = [], []
+            cells, problems = list[tuple[int, int, int]](), list[CouplingProblem]()
             for flag, y in itertools.product((0, 1), range(k)):
                 following, flags = self._given_event(self._kernel[y], flag, t + 1)
                 if following.any() and (flag or never[y]):
-                    for other in np.flatnonzero(never & (self._avoid[t] > 0)):
+                    for other in np.flatnonzero(never & (self._avoid[t] > 0)).tolist():
                         cells.append((flag, y, other))
                         avoiding = self._kernel[other] * never * self._avoid[t + 1]
                         problems.append(_coupling(following, avoiding, values[flags, np.arange(k)], against))
             values = np.full((2, k, k), -np.inf)
-            values[tuple(np.transpose(cells))] = least_log_prices(problems)
+            values[tuple(np.array(cells).T)] = least_log_prices(problems)
             values += differ
         first, flags = self._given_event(self._start, 0, 0)
         prices = (values + before)[flags, np.arange(k)]
