@@ -185,7 +185,7 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
     series = ar1_of(model)
     if series is None:
         raise _OtherKindError("is about series of real numbers, and the model is not one")
-    from pufferdp.bounds.additive.ar1 import ar1_factor
+    from pufferdp.bounds.additive.gaussian import ar1_factor
 
     theorem = "1 + the shifts |phi|^k of the other records, at most (1+|phi|)/(1-|phi|) (docs/theory/ar1.md)"
     return Line("ar1", theorem, ar1_factor(series.strongest, longest, adversary), holds_for=CLIPPED)

@@ -1,11 +1,12 @@
 """The worst record of a network and its best Markov quilt (Song et al. 2017), for an adversary who knows no record.
 
 A quilt is a set N of records around the protected record, and its boundary Q in the MORAL graph: Q then separates N
-from all other records (deleting arcs of the directed graph is not enough, because a common child links its parents). For a
-given N the boundary is the best Q. The influence on Q falls as N grows, since records beyond Q depend on the protected
-record through Q only. Sets N within a distance of the record, and parts of them, are tried first: they are the best in
-large networks. Then all connected sets follow, the lightest first, until even a quilt without influence would cost
-more than the best. Every quilt bounds the leakage, so a search that ends early gives more noise, never too little.
+from all other records (deleting arcs of the directed graph is not enough, because a common child links its parents).
+For a given N the boundary is the best Q. The influence on Q falls as N grows, since records beyond Q depend on the
+protected record through Q only. Sets N within a distance of the record, and parts of them, are tried first: they are
+the best in large networks. Then all connected sets follow, the lightest first, until even a quilt without influence
+would cost more than the best. Every quilt bounds the leakage, so a search that ends early gives more noise, never too
+little.
 """
 
 from __future__ import annotations
