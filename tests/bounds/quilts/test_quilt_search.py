@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
+from pufferdp.bounds.chains import powers as powers_module
 from pufferdp.bounds.chains.powers import Powers
 from pufferdp.bounds.quilts.chains import worst_record
 from pufferdp.bounds.quilts.search import TOLERANCE, Score
@@ -115,16 +116,17 @@ def test_powers_by_any_route_agree():
 
 
 @pytest.mark.parametrize("tiny", [0.1, 1e-200], ids=["plain", "in logarithms"])
-def test_powers_make_room_without_losing_what_they_need(tiny):
+def test_powers_make_room_without_losing_what_they_need(tiny, monkeypatch):
     P = np.array([[1 - tiny, tiny, 0], [0, 1 - tiny, tiny], [0.5, 0, 0.5]])
     roomy = Powers(P)
     for keep in range(3, 60, 4):  # so that room runs out at every stage of making a power
         tight = Powers(P)
-        tight._keep = keep
+        monkeypatch.setattr(powers_module, "_MEMORY", keep * 72)
         # 1027 = 3 + 1024: making 1024 takes room, and 3 must still be there afterwards
         for n in [3, 1027, *np.random.default_rng(keep).integers(1, 5000, size=40).tolist()]:
-            assert np.abs(np.nan_to_num(tight.log(n) - roomy.log(n))).max() <= 2 * roomy.slack(n)
-            assert (tight.support(n) == roomy.support(n)).all()
+            with np.errstate(invalid="ignore"):
+                assert np.abs(np.nan_to_num(tight.log(n) - roomy.log(n))).max() <= 2 * roomy.slack(n)
+            assert (np.isfinite(tight.log(n)) == np.isfinite(roomy.log(n))).all()
 
 
 def test_sticky_chain_with_tiny_probabilities_is_answered():

@@ -94,7 +94,7 @@ def contraction(chain: MarkovChain) -> Contraction:
         why = "reducible" if not chain.irreducible else "periodic"
         raise NotApplicableError(f"the chain is {why}; the Hilbert-metric bound needs one that mixes")
     powers, block = Powers(chain.transition), 1
-    while not powers.positive(block):
+    while not np.isfinite(powers.log(block)).all():
         block += 1
     ratios = largest_ratios(powers.log(block).T).reshape(chain.size, chain.size)
     return Contraction(float((ratios + ratios.T).max()) + powers.slack(block), block)
