@@ -44,22 +44,46 @@ def least_log_prices(problems: Sequence[CouplingProblem]) -> list[float]:
     >>> [round(float(np.exp(price)), 9) for price in least_log_prices([problem])]
     [2.0]
     """
-    # With a single row or column the plan that equalises all columns is known.
-    plans: dict[int, Floats] = {n: _direct_plan(problem) for n, problem in enumerate(problems) if _is_direct(problem)}
-    others = [n for n in range(len(problems)) if n not in plans]
-    if others:
-        plans |= zip(others, _solve_programme([problems[n] for n in others]), strict=True)
-    return [_log_price(problem, plans[n]) for n, problem in enumerate(problems)]
+    plans = [_small_plan(problem) for problem in problems]
+    others = [problem for problem, plan in zip(problems, plans, strict=True) if plan is None]
+    solved = iter(_solve_programme(others) if others else [])
+    return [
+        _log_price(problem, next(solved) if plan is None else plan)
+        for problem, plan in zip(problems, plans, strict=True)
+    ]
 
 
-def _is_direct(problem: CouplingProblem) -> bool:
-    return 1 in problem.log_prices.shape
+def _small_plan(problem: CouplingProblem) -> Floats | None:
+    """The best plan where one side has at most two points, by sorting; None otherwise.
+
+    With two columns each row goes to the column that is relatively cheaper, and one row is split so that both columns
+    cost as much. With two rows each column is filled by one of them, at one price for all, and one column by both.
+    """
+    p, q = problem.rows, problem.columns
+    prices = np.exp(np.maximum(problem.log_prices - problem.log_prices.max(), -600.0))
+    if len(q) == 1:
+        return p[:, None]
+    if len(p) == 1:
+        return np.asarray(q / prices)
+    if len(q) == 2:
+        first = _split(p * prices[:, 0] / q[0], p * prices[:, 1] / q[1], prices[:, 0] / prices[:, 1])
+        return np.stack([p * first, p * (1 - first)], axis=1)
+    if len(p) == 2:
+        first = _split(q / prices[0] / p[0], q / prices[1] / p[1], prices[0] / prices[1])
+        return np.stack([first * q / prices[0], (1 - first) * q / prices[1]])
+    return None
 
 
-def _direct_plan(problem: CouplingProblem) -> Floats:
-    if len(problem.columns) == 1:
-        return problem.rows[:, None]
-    return np.asarray(problem.columns * np.exp(problem.log_prices.min() - problem.log_prices))
+def _split(first: Floats, second: Floats, ratio: Floats) -> Floats:
+    """The share of each item that goes first, by rising ratio, such that Σ share·first = Σ (1 − share)·second."""
+    order = np.argsort(ratio)
+    filled = np.concatenate([[0.0], np.cumsum(first[order])])
+    rest = second.sum() - np.concatenate([[0.0], np.cumsum(second[order])])
+    at = int(np.argmax(filled[1:] >= rest[1:]))
+    share = np.zeros(len(first))
+    share[order[:at]] = 1.0
+    share[order[at]] = np.clip((rest[at] - filled[at]) / (first[order[at]] + second[order[at]]), 0.0, 1.0)
+    return share
 
 
 def _solve_programme(problems: Sequence[CouplingProblem]) -> list[Floats]:

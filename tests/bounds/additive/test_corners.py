@@ -13,6 +13,7 @@ from pufferdp import MarkovChain, plan
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.sides import one_side
 from pufferdp.bounds.additive.uninformed import SeriesLeakage, UninformedLeakage
+from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, ExactLeakage
 from pufferdp.publish.answers.problem import Problem
@@ -79,6 +80,17 @@ def test_an_output_among_the_sums_can_tell_more():
     truth = channel_leakage(law, laplace_channel(sums, 1.0), "pufferfish")
     series = SeriesLeakage(ChainSums(chain, 2, [0, 3, 1]))
     assert series.worst(1.0)[0] == pytest.approx(truth, abs=1e-12)
+
+
+def test_the_bound_of_both_sides_is_that_of_the_side_and_the_target():
+    """Of two records the first has nothing to its left: the bound is what its right side and it itself say at most."""
+    moves, steps = [[0.01, 0.98, 0.01], [0.83, 0.04, 0.13], [0.01, 0.28, 0.71]], [0, 3, 1]
+    bracket = WindowLeakage(MarkovChain(transition=moves), 2, steps).by_sides(1.0, 1)
+    both = [
+        log_ratio_by_enumeration(moves, np.ones(3), steps, 1.0, 1, x, y) + abs(steps[x] - steps[y])
+        for x, y in itertools.permutations(range(3), 2)
+    ]
+    assert bracket.upper >= max(both) - 1e-12 > 1.12 * bracket.lower
 
 
 @pytest.mark.parametrize("stay", [0.9, 0.99, 0.99999])

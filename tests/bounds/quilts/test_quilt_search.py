@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.chains import powers as powers_module
-from pufferdp.bounds.chains.powers import Powers
+from pufferdp.bounds.chains.powers import Powers, ratios_of
+from pufferdp.bounds.chains.starts import NodeRange, start_of
 from pufferdp.bounds.quilts.chains import worst_record
 from pufferdp.bounds.quilts.search import TOLERANCE, Score
 from pufferdp.models.chain import MarkovChain
@@ -87,6 +88,18 @@ def test_a_floor_that_nothing_passes(adversary, start):
     value = worst_record(chain, 100, Score(1.0), adversary).value
     assert worst_record(chain, 100, Score(1.0), adversary, floor=value * 1.001) is None
     assert worst_record(chain, 100, Score(1.0), adversary, floor=value * 0.999).value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("stay", [0.3, 0.999])
+def test_late_marginals_are_bounded_by_their_limit(stay):
+    """The bound for a range beyond the table is above that of each record in it, and near where the chain mixes."""
+    P = stay * np.eye(3) + (1 - stay) * np.array([[0.1, 0.6, 0.3], [0.05, 0.9, 0.05], [0.3, 0.5, 0.2]])
+    chain = MarkovChain(transition=P, start=[0.9, 0.05, 0.05])
+    start = start_of(chain, ratios_of(chain), 10**6)
+    bound = start.tilt(NodeRange(3000, 10**6, 1))
+    each = [start.tilt(NodeRange(n, n, 1)) for n in (3000, 3001, 10_000, 10**6)]
+    assert (bound >= np.max(each, axis=0) - 1e-9).all()
+    assert stay > 0.9 or np.allclose(bound, each[-1], atol=1e-6)
 
 
 def test_powers_do_not_lose_what_a_double_cannot_hold():
