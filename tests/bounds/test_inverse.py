@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.inverse import largest_loss
-from pufferdp.models.chain import MarkovChain
-
-ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 
 SHAPES = {
     "line": lambda tau: 7.3 * tau,
@@ -39,18 +35,3 @@ def test_a_bound_that_wavers_is_looked_at_where_it_counts(chop):
         return 4 * tau * (1 + 1e-3 * math.sin(1e5 * tau + chop))
 
     assert leak(largest_loss(leak, 1.0, 1e-7)) <= 1.0
-
-
-@pytest.mark.parametrize("n", [288, 15264])
-def test_the_least_scale_of_the_activity_chain(n):
-    """3.994794 in the notes; at most a dozen evaluations where bisection takes 26."""
-    window, looks = WindowLeakage(ACTIVITY, n, [0, 1]), []
-
-    def leak(tau: float) -> float:
-        looks.append(tau)
-        return window.at(tau).upper
-
-    loss = largest_loss(leak, 1.0, 1e-7)
-    assert 1 / loss == pytest.approx(3.994794, abs=1e-6)
-    assert loss in looks
-    assert len(looks) <= 12
