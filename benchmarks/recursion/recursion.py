@@ -1,0 +1,681 @@
+"""One pass of the signed recursion (Theorem 1): sides of targets, followed outwards at several μ at a time.
+
+Fix a side of the target, two of its values x and y, and μ > 0. With kernels K outwards, g = δ_x K − μ δ_y K is the
+signed vector at the record next to the target, and
+
+    g ← boost(g) K,    boost(g) = g where g > 0 and e^{−τ} g elsewhere,
+
+takes it one record further. (Theorem 1 multiplies positive entries by e^τ; damping the others is the same up to one
+factor, and does not overflow.) A side has one *end* for every distance t and state v, "the record at distance t is
+known to be v", and one *open end* for every distance at which the series may end. Entry v of g belongs to the known
+end, with prior ratio r = K^t(y, v)/K^t(x, v); the weighted sum of boost(g) belongs to the open end.
+
+- g ≤ 0 at an end: no algorithm adds more than log(μ r) there. As a function of μ, g is convex and decreasing, so the
+  root of the chord between a positive and a negative value is an upper bound too.
+- Once every entry of g is at most 0, all later entries are. Farther ends then add at most log μ + log max r, because
+  prior ratios at one distance are mediants of those at the distance before.
+- Unknown records with losses τ_1, …, τ_t add at most τ_1 + … + τ_t (group privacy).
+
+**Blocks of records.** Where kernel and loss stay the same, j records are passed with one product. Let S be the signs of
+g and M the kernel with rows outside S damped. If no sign changes, g M^j is exact. Differences δ = boost(g)K − g satisfy
+|δ'| ≤ |δ|K and |δ' − δ| ≤ |δ|B with B = |K − I| + (1 − e^{−τ})K, whatever the signs, so second differences within the
+block are at most c = |δ_0| max_{i<j}(K^i) B. An entry with values a and b of one sign at both ends of the block keeps
+its sign if √|a| + √|b| ≥ j√(c/2). Otherwise the block is halved. Blocks that are small compared with the distance are
+bounded by the block lemma: with g = p − q, the vector after j records is entrywise at most p K^j − e^{−jτ} q K^j.
+(One step: boost(pK − qK) ≤ pK − e^{−τ} qK for p, q ≥ 0; the step is monotone, so induction gives the rest.)
+Values between the ends of a block lie below the chord plus c·i(j − i)/2.
+
+**Rounding.** Positive and negative parts are multiplied apart, so that each product has a relative error of at most
+(k + 8)u a record, u = 2^−53. The sum is rounded up by that share: by induction the computed vector bounds the exact one
+from above. Entries that underflow while they are possible are set to the smallest number used, which is positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+
+UNIT: Final = 2.0**-53
+"""Half the distance between 1 and the next double."""
+TINY: Final = 1e-290
+"""Positive numbers below this may have lost digits: ends whose prior is as small are bounded by group privacy."""
+_BLOCKS: Final = 8
+"""Blocks in which a distance doubles: fewer are halved more often, more cost a product each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One direction from all targets of a series: kernels and losses in the order in which a target meets them."""
+
+    kernels: Floats
+    """(m, k, k), entries of 0 or more: a target with offset o meets kernel (o + d) mod m at its step d = 0, 1, …."""
+    losses: Floats
+    """(l,): the record behind step d has the DP loss number (o + d) mod l."""
+    weights: Floats | None
+    """(k,): weights of the values of the last record: 1, or the distribution of the first record; None: any one."""
+    known: bool
+    """Whether the adversary may know records."""
+    last_loss: float | None = None
+    """The DP loss of the last record of a series, where it differs from the others."""
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return int(self.kernels.shape[-1])
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all targets see the same side, so that blocks of records can be passed at once."""
+        return len(self.kernels) == 1 and len(self.losses) == 1
+
+    @cached_property
+    def monotone(self) -> bool:
+        """Whether a longer side with an open end never adds less: leaving out its last record is one more algorithm."""
+        if self.weights is None or self.last_loss is not None:
+            return False
+        stochastic = np.abs(self.kernels.sum(axis=2) - 1).max() < 1e-9
+        return bool((self.weights == 1).all() and stochastic)
+
+    @cached_property
+    def calm(self) -> bool:
+        """Whether nothing lasts long and alternates: questions then stay the same for many records."""
+        values = np.linalg.eigvals(self.kernels[0])
+        slow = values[np.abs(values) > 0.9 * np.abs(values).max(initial=0.0)]
+        return bool((np.abs(np.angle(slow)) < 0.1).all())
+
+    @cached_property
+    def powers(self) -> KernelPowers:
+        """Powers of the kernel with some rows damped, of a uniform side."""
+        return KernelPowers(self.kernels[0], float(self.losses[0]))
+
+    def rounding(self, records: int) -> float:
+        """The relative error of a vector after some records."""
+        return (self.size + 8) * records * UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Targets, each with a pair of values: the side of each is followed."""
+
+    offsets: Ints
+    x: Ints
+    """The value for which the algorithm speaks."""
+    y: Ints
+    """The value against which it speaks."""
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def pick(self, at: Ints | Mask) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.offsets[at], self.x[at], self.y[at])
+
+
+def bool_product(first: Mask, second: Mask) -> Mask:
+    """Which states are reached from which, by one step of either kind."""
+    return np.asarray(first.astype(np.float32) @ second.astype(np.float32) > 0)
+
+
+class KernelPowers:
+    """Powers of (D K) for diagonals D of 1 and e^{−loss}, and bounds on the differences along a block."""
+
+    def __init__(self, kernel: Floats, loss: float) -> None:
+        self.kernel, self.damp = kernel, float(np.exp(-loss))
+        self.drift = np.abs(kernel - np.eye(len(kernel))) + (1 - self.damp) * kernel
+        self._damped: dict[tuple[bytes, int], Floats] = {}
+        self._plain: dict[int, tuple[Floats, Floats]] = {}
+        self._supports: dict[int, tuple[Mask, Mask]] = {}
+
+    def damped(self, signs: Mask, size: int) -> Floats:
+        """(D K)^size, where rows without a sign are damped; the size is a power of two."""
+        key = (signs.tobytes(), size)
+        if key not in self._damped:
+            if size == 1:
+                self._damped[key] = np.where(signs[:, None], self.kernel, self.kernel * self.damp)
+            else:
+                half = self.damped(signs, size // 2)
+                self._damped[key] = half @ half
+        return self._damped[key]
+
+    def plain(self, size: int) -> tuple[Floats, Floats]:
+        """K^size, and a bound on the largest entries of I, K, …, K^(size − 1)."""
+        if size not in self._plain:
+            if size == 1:
+                self._plain[size] = self.kernel, np.eye(len(self.kernel))
+            else:
+                half, most = self.plain(size // 2)
+                self._plain[size] = half @ half, np.maximum(most, half @ most)
+        return self._plain[size]
+
+    def supports(self, size: int) -> tuple[Mask, Mask]:
+        """Where K^size is positive, and where one of I, K, …, K^(size − 1) is."""
+        if size not in self._supports:
+            if size == 1:
+                self._supports[size] = self.kernel > 0, np.eye(len(self.kernel), dtype=bool)
+            else:
+                half, some = self.supports(size // 2)
+                self._supports[size] = bool_product(half, half), some | bool_product(half, some)
+        return self._supports[size]
+
+    def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
+        """Multiply each row, (R, a, k), with the power that belongs to its signs, (R, k)."""
+        groups: dict[bytes, list[int]] = {}
+        for row, key in enumerate(np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()):
+            groups.setdefault(key, []).append(row)
+        if len(groups) == 1:
+            return np.asarray(vectors @ self.damped(signs[0], size))
+        out = np.empty_like(vectors)
+        for rows in groups.values():
+            out[rows] = vectors[rows] @ self.damped(signs[rows[0]], size)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """What a pass says about the ends of some steps, as logarithms; a step is one record or a block of records.
+
+    Columns are the known states, and the open end last. Ends that are impossible have −∞.
+    """
+
+    upper: Floats
+    """(c, Q, k + 1): no algorithm adds more at any end of the step."""
+    prior: Floats
+    """(c, Q, k + 1): log r at the first record of the step."""
+    tail: Floats
+    """(c, Q): no algorithm adds more at any end beyond the step."""
+    largest: Floats
+    """(c, Q): the log of the largest prior ratio of any state, behind the step."""
+    spread: Floats
+    """(c, Q): how much larger that is than the smallest one."""
+    decided: Mask
+    """(c, Q): whether every vector has one sign, so that farther ends say nothing new about these μ."""
+    loose: Floats
+    """(c, Q, k + 1): how far bounds inside a block lie above those at its ends."""
+
+
+def block_size(side: Side, distance: int, records: int) -> int:
+    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
+    if not side.uniform or distance < (4 * side.size**2 if side.calm else 1 << 15):
+        return 1
+    return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
+
+
+class Pass:
+    """The vectors of some rows at rising μ, (Q, G), at one distance."""
+
+    def __init__(self, side: Side, rows: Rows, log_mu: Floats, tolerance: float) -> None:
+        self.side, self.rows, self.log_mu, self.tolerance = side, rows, log_mu, tolerance
+        m = len(side.kernels)
+        kernel = side.kernels[rows.offsets % m]
+        at = np.arange(len(rows))
+        self.plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)  # (Q, 2, k)
+        # g is kept as g/√μ, so that neither of its parts loses its digits for μ far from 1.
+        up, down = np.exp(-log_mu / 2)[..., None], np.exp(log_mu / 2)[..., None]
+        self.vectors = up * self.plain[:, None, 0] * (1 + 4 * UNIT) - down * self.plain[:, None, 1]
+        self.exponents = np.zeros(log_mu.shape, dtype=np.int64)
+        self.reach: Mask = side.kernels > 0
+        self.distance = 1
+        self.spent = np.zeros(len(rows))
+
+    def keep(self, at: Mask) -> None:
+        """Go on with some of the rows."""
+        self.rows, self.log_mu, self.plain = self.rows.pick(at), self.log_mu[at], self.plain[at]
+        self.vectors, self.exponents, self.spent = self.vectors[at], self.exponents[at], self.spent[at]
+
+    @property
+    def losses(self) -> Floats:
+        """The DP loss of the record at the current distance, (Q,)."""
+        losses = self.side.losses
+        return losses[(self.rows.offsets + self.distance - 1) % len(losses)]
+
+    def _possible(self, size: int = 1) -> tuple[Mask, Mask]:
+        """Which states the next records can have given x, and given y, (Q, k) each."""
+        reach = self.reach if size == 1 else bool_product(self.reach, self.side.powers.supports(size)[1])
+        reach = reach[self.rows.offsets % len(reach)]
+        at = np.arange(len(self.rows))
+        return reach[at, self.rows.x], reach[at, self.rows.y]
+
+    def singles(self, number: int) -> Ends:
+        """Read the ends of some records one by one, and go to the record behind them."""
+        count, many, k = *self.log_mu.shape, self.side.size
+        seen, plain = np.empty((number, count, many, k + 1)), np.empty((number, count, 2, k + 1))
+        possible, spent = np.empty((number, 2, count, k), dtype=bool), np.empty((number, count))
+        losses = np.empty((number, count))
+        for c in range(number):
+            seen[c], plain[c], losses[c] = self._with_open_end(self.vectors), self._with_total(self.plain), self.losses
+            possible[c], spent[c] = self._possible(), self.spent
+            self._one_record()
+        out = self._ends(seen, plain, possible, spent, losses)
+        self._rescale()
+        return out
+
+    def _with_open_end(self, vectors: Floats) -> Floats:
+        """Vectors, (Q, G, k), with what belongs to the open end as their last column."""
+        side = self.side
+        if side.weights is None:
+            return np.concatenate([vectors, np.zeros((*vectors.shape[:2], 1))], axis=2)
+        total = np.where(vectors > 0, vectors, vectors * self._last_damp) @ side.weights
+        return np.concatenate([vectors, total[..., None]], axis=2)
+
+    def _with_total(self, plain: Floats) -> Floats:
+        """Plain distributions, (Q, 2, k), with the prior of the open end as their last column."""
+        weights = np.zeros(self.side.size) if self.side.weights is None else self.side.weights
+        return np.concatenate([plain, (plain @ weights)[..., None]], axis=2)
+
+    @property
+    def _last_damp(self) -> Floats:
+        """What the record at the current distance damps if the series ends there, (Q, 1, 1)."""
+        last = self.losses if self.side.last_loss is None else np.full(len(self.rows), self.side.last_loss)
+        return np.exp(-last)[:, None, None]
+
+    def _one_record(self) -> None:
+        side, m = self.side, len(self.side.kernels)
+        boosted = np.where(self.vectors > 0, self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
+        parts = np.concatenate([np.maximum(boosted, 0), np.maximum(-boosted, 0), self.plain], axis=1)
+        if m > 1:
+            parts = parts @ side.kernels[(self.rows.offsets + self.distance) % m]
+        else:
+            parts = (parts.reshape(-1, side.size) @ side.kernels[0]).reshape(parts.shape)
+        many = self.log_mu.shape[1]
+        self.spent = self.spent + self.losses
+        self._move(1)
+        self.plain = parts[:, 2 * many :]
+        self.vectors = self._rounded_up(parts[:, :many], parts[:, many : 2 * many], 1)
+
+    def _move(self, size: int) -> None:
+        """Count records, and follow which states are possible."""
+        m = len(self.side.kernels)
+        if m > 1:
+            self.reach = bool_product(self.reach, self.side.kernels[(np.arange(m) + self.distance) % m] > 0)
+        else:
+            self.reach = bool_product(self.reach, self.side.powers.supports(size)[0])
+        self.distance += size
+
+    def _rounded_up(self, positive: Floats, negative: Floats, records: int) -> Floats:
+        """The difference of two products, (Q, G, k), above the exact one."""
+        share = self.side.rounding(records)
+        out = positive * (1 + share) - negative * (1 - share)
+        lost = positive + negative < TINY
+        if lost.any():
+            possible = np.logical_or(*self._possible())
+            out = np.where(lost & possible[:, None], TINY, out)
+        return out
+
+    def block(self, size: int) -> Ends:
+        """Read the ends of a block of records, and go to the record behind it."""
+        (count, many), k = self.log_mu.shape, self.side.size
+        start, plain = self._with_open_end(self.vectors), self._with_total(self.plain)
+        bend, plain_bend = self._bends(size)
+        before, inside = self._possible(), self._possible(size)
+        spent, losses = self.spent, self.losses
+        possible = np.repeat(np.logical_or(*inside), many, axis=0)
+        self.vectors = self._advance(self.vectors.reshape(-1, k), size, possible).reshape(count, many, k)
+        self.plain = self.plain @ self.side.powers.plain(size)[0]
+        self.spent = spent + size * losses
+        self._move(size)
+        stop, plain_stop = self._with_open_end(self.vectors), self._with_total(self.plain)
+        points = np.stack([plain, plain_stop])
+        read = self._ends(
+            np.stack([start, stop]),
+            points,
+            np.array([before, self._possible()]),
+            np.array([spent, self.spent]),
+            np.broadcast_to(losses, (2, count)),
+        )
+        # Values between lie below the chord and a parabola: that is bounded on both halves of the block.
+        halves = np.array([0.0, 0.5, 1.0])[:, None, None, None]
+        curve = (1 - halves) * start + halves * stop + (halves * (1 - halves) + 1 / 16) * bend
+        line, hump = (1 - halves) * plain + halves * plain_stop, (halves * (1 - halves) + 1 / 16) * plain_bend
+        bound = self._between(curve, (line - hump)[:, :, 0], (line + hump)[:, :, 1], np.array(inside), losses)
+        group = np.repeat((self.spent - losses)[:, None], k + 1, axis=1)
+        group[:, k] += losses if self.side.last_loss is None else self.side.last_loss
+        upper = np.minimum(bound + 2 * self.side.rounding(self.distance), group)
+        both = inside[0] & inside[1]
+        upper = np.where(np.concatenate([both, np.ones((count, 1), dtype=bool)], axis=1), upper, -np.inf)
+        at_ends = read.upper.max(axis=0)
+        if not self.side.known:
+            upper[:, :k] = -np.inf
+        if self.side.monotone:
+            upper[:, k], at_ends[:, k] = read.upper[1, :, k], read.upper[0, :, k]
+        with np.errstate(invalid="ignore"):
+            loose = np.nan_to_num(upper - at_ends)
+        self._rescale()
+        tail, largest, spread = (part[1:2] for part in (read.tail, read.largest, read.spread))
+        return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], loose[None])
+
+    def _between(self, curve: Floats, x: Floats, y: Floats, possible: Mask, losses: Floats) -> Floats:
+        """The largest root times prior ratio along a block, (Q, k + 1), from bounds at the ends of its halves.
+
+        On each half numerator and denominator of the chord's root are linear, and so are the plain distributions. The
+        logarithm of a linear function exceeds its chord by at most (change/least value)²/8.
+        """
+        side, k, many = self.side, self.side.size, self.log_mu.shape[1]
+        columns = slice(0 if side.known else k, k + 1)
+        out = np.full((len(self.rows), k + 1), np.inf)
+        positive = (curve[:-1, ..., columns] > 0) | (curve[1:, ..., columns] > 0)
+        after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
+        low, high = np.maximum(after - 1, 0), np.minimum(after, many - 1)
+        row = np.arange(len(self.rows))[None, :, None]
+        width = np.minimum(self.log_mu[row, high] - self.log_mu[row, low], 700.0)
+        shift = np.clip(self.exponents[row, low] - self.exponents[row, high], -900, 900)
+        tops, levels = [], []
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for half in (slice(None, -1), slice(1, None)):
+                values = curve[half][..., columns]
+                above, below = (np.take_along_axis(values, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+                above = np.ldexp(np.maximum(above, 0), shift) * np.exp(-width / 2)
+                tops.append(np.where(after == 0, 1.0, above * np.exp(width) - below))
+                bottom = np.where(after == 0, 1.0, above - below)
+                ratio = np.log(y[half][..., columns]) - np.log(np.maximum(x[half][..., columns], 0))
+                levels.append(np.log(tops[-1]) - np.log(bottom) + ratio)
+            bends = [
+                (first - second) / np.minimum(first, second)
+                for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))
+            ]
+            bound = self.log_mu[row, low] + np.maximum(*levels) + (bends[0] ** 2 + bends[1] ** 2) / 8
+        bound = np.where((after == many) | np.isnan(bound), np.inf, bound)
+        out[:, columns] = bound.max(axis=0)
+        if side.weights is None:
+            last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
+            seen = np.maximum(curve[:-1], curve[1:])[..., :k]
+            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[:, None, None])
+            least, most = np.maximum(np.minimum(x[:-1], x[1:]), 0)[..., :k], np.maximum(y[:-1], y[1:])[..., :k]
+            both = np.stack([possible, possible])
+            rounding = side.rounding(self.distance)
+            out[:, k] = _any_start(boosted, least, most, both, self.log_mu, self.exponents, rounding)[0].max(axis=0)
+        return out
+
+    def _bends(self, size: int) -> tuple[Floats, Floats]:
+        """size²/2 times bounds on second differences along a block: of vectors and of plain distributions."""
+        side, powers, share = self.side, self.side.powers, (1 + 1e-9) * size * size / 2
+        weights = np.ones(side.size) if side.weights is None else side.weights
+        most = powers.plain(size)[1]
+        change = self._change(self.vectors.reshape(-1, side.size)).reshape(self.vectors.shape) @ most
+        bend = change @ powers.drift
+        # boost has two slopes: where a sign changes, the open end changes by the difference of them.
+        last = (bend + change * (1 - self._last_damp)) @ weights
+        plain = np.abs(self.plain @ powers.kernel - self.plain) + 4 * side.rounding(1) * self.plain
+        plain = plain @ (most @ powers.drift)
+        return (
+            np.concatenate([bend, last[..., None]], axis=2) * share,
+            np.concatenate([plain, (plain @ weights)[..., None]], axis=2) * share,
+        )
+
+    def _change(self, vectors: Floats) -> Floats:
+        """Bounds on the differences between vectors, (R, k), and those one record further."""
+        powers = self.side.powers
+        boosted = np.where(vectors > 0, vectors, vectors * powers.damp)
+        return np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
+
+    def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
+        """Vectors, (R, k), behind a block: exact where signs are kept, halved where not, bounded where it is small."""
+        powers, signs = self.side.powers, vectors > 0
+        parts = np.stack([np.maximum(vectors, 0), np.maximum(-vectors, 0)], axis=1)
+        parts = powers.apply(parts, signs, size)
+        share = self.side.rounding(2 * size)
+        out = parts[:, 0] * (1 + share) - parts[:, 1] * (1 - share)
+        if size > 1:
+            least = parts[:, 0] * (1 - share) - parts[:, 1] * (1 + share)
+            near = np.where(signs, least, -out)
+            root = np.sqrt(np.abs(vectors)) + np.sqrt(np.maximum(near, 0))
+            bend = self._change(vectors) @ (powers.plain(size)[1] @ powers.drift) * ((1 + 1e-9) * size * size / 2)
+            kept = ((near >= 0) & (root * root >= bend)).all(axis=1)
+            kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
+            open_rows = np.flatnonzero(~kept)
+            if len(open_rows):
+                if size <= 2 * self.distance * self.tolerance:
+                    power = powers.plain(size)[0]
+                    damp = powers.damp**size * (1 - share)
+                    rest = vectors[open_rows]
+                    upper = np.maximum(rest, 0) @ power * (1 + share) - np.maximum(-rest, 0) @ power * damp * (
+                        1 - share
+                    )
+                    out[open_rows] = upper
+                else:
+                    half = self._advance(vectors[open_rows], size // 2, possible[open_rows])
+                    out[open_rows] = self._advance(half, size // 2, possible[open_rows])
+        lost = parts.sum(axis=1) < TINY
+        if lost.any():
+            out = np.where(lost & possible & (np.abs(out) < TINY), TINY, out)
+        return out
+
+    def _ends(self, seen: Floats, plain: Floats, possible: Mask, spent: Floats, losses: Floats) -> Ends:
+        """Bounds from vectors, (c, Q, G, k + 1), and plain distributions, (c, Q, 2, k + 1), at some records."""
+        side, k = self.side, self.side.size
+        x, y = plain[:, :, 0], plain[:, :, 1]
+        both = possible[:, 0] & possible[:, 1]
+        last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(y) - np.log(x)
+        ratio[..., :k] = np.where(both & ((x[..., :k] < TINY) | (y[..., :k] < TINY)), np.inf, ratio[..., :k])
+        prior, upper = ratio.copy(), np.full(ratio.shape, -np.inf)
+        if side.weights is None:
+            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[..., None, None])[..., :k]
+            any_bound, prior[..., k] = _any_start(
+                boosted, x[..., :k], y[..., :k], possible, self.log_mu, self.exponents, side.rounding(self.distance)
+            )
+        elif side.monotone:
+            prior[..., k] = 0.0
+        rounding = 2 * side.rounding(self.distance)
+        columns = slice(0 if side.known else k, k + 1)
+        with np.errstate(invalid="ignore"):
+            bound = chord_root(seen[..., columns], self.log_mu, self.exponents) + prior[..., columns] + rounding
+        upper[..., columns] = np.where(np.isnan(bound), np.inf, bound)
+        if side.weights is None:
+            upper[..., k] = any_bound + rounding
+            open_end = np.ones(both.shape[:2], dtype=bool)
+        else:
+            weighted = possible & (side.weights > 0)
+            open_end = np.all(np.any(weighted, axis=3), axis=1)
+        group = np.concatenate([np.repeat(spent[..., None], k, axis=2), (spent + last)[..., None]], axis=2)
+        allowed = np.concatenate([both, open_end[..., None]], axis=2)
+        upper = np.where(allowed, np.minimum(upper, group), -np.inf)
+        either = possible[:, 0] | possible[:, 1]
+        positive = (seen[..., :k] > 0) & either[:, :, None]
+        dead = ~np.asarray(positive.any(axis=3))
+        least = np.where(dead, self.log_mu, np.inf).min(axis=2)
+        largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
+        smallest = np.where(possible[:, 0], np.where(possible[:, 1], ratio[..., :k], -np.inf), np.inf).min(axis=2)
+        tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + largest + rounding)
+        with np.errstate(invalid="ignore"):
+            spread = largest - smallest
+        alive = (positive | ~either[:, :, None]).all(axis=3)
+        decided = np.asarray((dead | alive).all(axis=2))
+        prior = np.where(np.isfinite(prior), prior, 0.0)
+        return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
+
+    def _rescale(self) -> None:
+        """Scale each vector with a power of two, so that nothing leaves the range of a double."""
+        _, exponent = np.frexp(np.abs(self.vectors).max(axis=2))
+        self.vectors = np.ldexp(self.vectors, -exponent[..., None])
+        self.exponents = self.exponents + exponent
+        _, exponent = np.frexp(self.plain.max(axis=(1, 2)))
+        self.plain = np.ldexp(self.plain, -exponent[:, None, None])
+
+
+def chord_root(signed: Floats, log_mu: Floats, exponents: Ints) -> Floats:
+    """The log of the root in μ of the chord between the last positive and the first negative value, (c, Q, v).
+
+    Args:
+        signed: values divided by √μ and by 2^exponent, (c, Q, G, v), along rising μ.
+        log_mu: (Q, G).
+        exponents: (Q, G).
+
+    Returns:
+        The smallest μ where none is positive; +∞ where the last one is.
+    """
+    many, positive = signed.shape[2], signed > 0
+    after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
+    high, low = np.minimum(after, many - 1), np.maximum(after - 1, 0)
+    row = np.arange(len(log_mu))[None, :, None]
+    log_low, log_high = log_mu[row, low], log_mu[row, high]
+    above, below = (np.take_along_axis(signed, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+    shift = np.clip(exponents[row, low] - exponents[row, high], -900, 900)
+    above = np.ldexp(above, shift) * np.exp((log_low - log_high) / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = above / (above - below)
+    share = np.where(np.isfinite(share), np.clip(share * (1 + 16 * UNIT), 0.0, 1.0), 1.0)
+    root = np.minimum(log_low + np.log1p(np.expm1(np.minimum(log_high - log_low, 700.0)) * share), log_high)
+    return np.where(after == 0, log_mu[None, :, :1], np.where(after == many, np.inf, root))
+
+
+def _any_start(
+    boosted: Floats, x: Floats, y: Floats, possible: Mask, log_mu: Floats, exponents: Ints, rounding: float
+) -> tuple[Floats, Floats]:
+    """What no algorithm passes at an open end whose record has any distribution s, and its prior ratio, (c, Q) each.
+
+    For s with a root between two μ the chord bounds root times prior ratio by (s·A)(s·y)/((s·B)(s·x)), with A and B
+    from the vectors at both μ. Other s have values of that quotient below their own. The quotient is largest for s with
+    at most two states (docs/theory/tight.md, "Any start"), and there at an end or at a root of a quadratic.
+    """
+    either = (possible[:, 0] | possible[:, 1])[:, :, None]
+    g = np.where(either, boosted, 0.0)
+    k, width = x.shape[2], np.minimum(np.diff(log_mu, axis=1), 700.0)[..., None]
+    shift = np.clip(exponents[:, :-1] - exponents[:, 1:], -900, 900)[..., None]
+    above, below = np.ldexp(g[:, :, :-1], shift) * np.exp(-width / 2), g[:, :, 1:]
+    noise = 4 * rounding * (np.abs(above) + np.abs(below))
+    top = np.exp(width) * (above + noise) - below  # A/μ, at least
+    bottom = np.maximum(above - below - noise, 0.0)  # B, at most
+    best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
+    u, v = np.triu_indices(k)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for share in _best_shares(top, bottom, x[:, :, None], y[:, :, None], u, v):
+            mixed = [
+                part[..., u] * (1 - share) + part[..., v] * share
+                for part in (top, bottom, x[:, :, None], y[:, :, None])
+            ]
+            value = np.log(mixed[0]) + np.log(mixed[3]) - np.log(mixed[1]) - np.log(mixed[2])
+            value = np.where((mixed[3] > 0) & (mixed[0] > 0) & either[..., u] & either[..., v], value, -np.inf)
+            value = np.where(np.isnan(value), np.inf, value)
+            pick = value.argmax(axis=3)[..., None]
+            found = np.take_along_axis(value, pick, axis=3)[..., 0]
+            roots = np.log(mixed[0]) - np.log(mixed[1])
+            root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
+            best = np.maximum(best, found)
+        ratio = np.where(either[:, :, 0] & (y > 0), y / x, 0.0)
+        first = (log_mu[:, 0] + np.log(ratio.max(axis=2)))[..., None]
+        last = np.where((g[:, :, -1] > 0).any(axis=2), np.inf, -np.inf)[..., None]
+        bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)
+        roots = np.concatenate([np.broadcast_to(log_mu[:, :1], first.shape), log_mu[:, :-1] + root, last], axis=2)
+    which = bounds.argmax(axis=2)[..., None]
+    bound = bounds.max(axis=2)
+    with np.errstate(invalid="ignore"):
+        return bound, bound - np.take_along_axis(roots, which, axis=2)[..., 0]
+
+
+def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> list[Floats | float]:
+    """Shares of state v at which (s·a)(s·y)/((s·b)(s·x)) may be largest for mixtures of u and v."""
+    numerator = [a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]]
+    denominator = [b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]]
+    (n0, n1, n2), (d0, d1, d2) = numerator, denominator
+    square, line, rest = n2 * d1 - n1 * d2, 2 * (n2 * d0 - n0 * d2), n1 * d0 - n0 * d1
+    root = np.sqrt(np.maximum(line * line - 4 * square * rest, 0.0))
+    half = -(line + np.where(line >= 0, root, -root)) / 2
+    odds = [half / square, rest / half]
+    shares = [np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds]
+    return [0.0, 1.0, *shares]
+
+
+def explicit(
+    side: Side,
+    rows: Rows,
+    log_mu: Floats,
+    sizes: Ints,
+    tolerance: float,
+    open_ends: list[Floats] | None = None,
+) -> Iterator[tuple[Floats, Floats]]:
+    """What the algorithm that asks the questions of one μ a row adds at the first record of each step, (Q, k + 1).
+
+    The second of each pair of arrays has the prior ratios, as logarithms.
+
+    These are lower bounds: the algorithm exists. Inside a block the questions of its first record are asked, unless
+    they change; then the block is halved. Vectors at the open ends of the first row, (4, k), are added to a list.
+    """
+    at, m = np.arange(len(rows)), len(side.kernels)
+    kernel = side.kernels[rows.offsets % m]
+    plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)
+    asked, half = plain.copy(), np.exp(log_mu / 2)[:, None]
+    distance, spent_rounding = 1, 0.0
+    for size in sizes.tolist():
+        loss = side.losses[(rows.offsets + distance - 1) % len(side.losses)]
+        yield _reached(side, asked, plain, loss, half, spent_rounding)
+        if open_ends is not None:
+            damp = np.where(asked[0, 0] / half[0] > asked[0, 1] * half[0], 1.0, np.exp(-loss[0]))
+            open_ends.append(np.concatenate([asked[0] * damp, plain[0]]))
+        if size == 1:
+            damp = np.where(
+                asked[:, :1] / half[:, None] > asked[:, 1:] * half[:, None], 1.0, np.exp(-loss)[:, None, None]
+            )
+            kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
+            asked, plain = (asked * damp) @ kernels, plain @ kernels
+        else:
+            asked = _ask(side.powers, asked, half, size, max(1, int(2 * distance * tolerance)))
+            plain = plain @ side.powers.plain(size)[0]
+        distance += size
+        spent_rounding = 4 * side.rounding(distance)
+        asked = asked / asked.max(axis=(1, 2), keepdims=True).clip(TINY)
+        plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
+
+
+def _ask(powers: KernelPowers, asked: Floats, half: Floats, size: int, smallest: int) -> Floats:
+    """Pass a block with the questions of its first record; halved where the questions of its last one differ."""
+    signs = asked[:, 0] / half > asked[:, 1] * half
+    out = powers.apply(asked, signs, size)
+    if size > smallest:
+        changed = np.flatnonzero(((out[:, 0] / half > out[:, 1] * half) != signs).any(axis=1))
+        if len(changed):
+            middle = _ask(powers, asked[changed], half[changed], size // 2, smallest)
+            out[changed] = _ask(powers, middle, half[changed], size // 2, smallest)
+    return out
+
+
+def _reached(
+    side: Side, asked: Floats, plain: Floats, loss: Floats, half: Floats, rounding: float
+) -> tuple[Floats, Floats]:
+    """The ends of one record and their prior ratios, (Q, k + 1) each."""
+    k = side.size
+    out = np.full((len(asked), k + 1), -np.inf)
+    last = loss if side.last_loss is None else np.full_like(loss, side.last_loss)
+    damp = np.where(asked[:, 0] / half > asked[:, 1] * half, 1.0, np.exp(-last)[:, None])
+    n, d, x, y = asked[:, 0], asked[:, 1], plain[:, 0], plain[:, 1]
+    prior = np.zeros_like(out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prior[:, :k] = np.log(y) - np.log(x)
+        if side.known:
+            sound = (n > TINY) & (d > TINY) & (x > TINY) & (y > TINY)
+            out[:, :k] = np.where(sound, np.log(n) - np.log(d) + prior[:, :k] - rounding, -np.inf)
+        if side.weights is None:
+            out[:, k] = best_first_distribution(n * damp, d * damp, x, y)[0] - rounding
+        else:
+            parts = [(vector @ side.weights) for vector in (n * damp, d * damp, x, y)]
+            logs = [np.log(part) for part in parts]
+            prior[:, k] = logs[3] - logs[2]
+            found = logs[0] - logs[1] + prior[:, k] - rounding
+            out[:, k] = np.where(np.min(parts, axis=0) > TINY, found, -np.inf)
+    return out, np.where(np.isfinite(prior), prior, 0.0)
+
+
+def best_first_distribution(n: Floats, d: Floats, x: Floats, y: Floats) -> tuple[Floats, Ints, Floats]:
+    """The best mixture of two states for (s·n)(s·y)/((s·d)(s·x)), (Q,): its log, the states (Q, 2), and the share.
+
+    A lower bound is wanted, so shares on a grid of odds are enough.
+    """
+    shares = 1 / (1 + np.exp(np.linspace(-12, 12, 49)))
+    count, k = n.shape
+    u, v = np.triu_indices(k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [
+            np.log(part[:, u, None] * shares + part[:, v, None] * (1 - shares))  # (Q, pairs, shares)
+            for part in (n, d, x, y)
+        ]
+        value = logs[0] - logs[1] + logs[3] - logs[2]
+    flat = np.where(np.isfinite(value), value, -np.inf).reshape(count, -1)
+    best = flat.argmax(axis=1)
+    pair, share = np.divmod(best, len(shares))
+    return flat[np.arange(count), best], np.stack([u[pair], v[pair]], axis=1), shares[share]

@@ -1,0 +1,555 @@
+"""Targets of a series and the driver of the search: equal losses at any position, or a loss of its own for each record.
+
+Theorem 2: given its target, both sides of a record are independent. What the worst-case algorithm leaks about record i
+is its own loss τ_i and what each side adds, for the worst pair of values, and for each side the worst of its ends.
+
+Pairs are ordered by what they add at small losses: the sum over distances of the loss times the total variation between
+the distributions given either value. The first pairs are searched; the others need only be shown to leak no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.recursion.attack import SideAttack, TightLeakage, questions_of
+from benchmarks.recursion.recursion import Rows, Side, best_first_distribution, explicit
+from benchmarks.recursion.search import ENDLESS, Profile, Search, Targets, first_grid, quick_bounds
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.inputs import Chain
+
+TOLERANCE: Final = 1e-3
+"""The upper end of a bracket is larger than the lower one by at most this share."""
+_FIRST: Final = 4
+"""Pairs that are searched before the others are compared with them."""
+_CHUNK: Final = 256
+"""Rows that are searched together; sixteen times as many are compared with what others leak."""
+
+
+def default_tolerance(chain: Chain) -> float:
+    """The tolerance, or a hundredth of it for a chain that soon forgets: more digits take no longer there."""
+    power = np.linalg.matrix_power(chain.whole, -(-4 * chain.size**2 // chain.period))
+    return TOLERANCE / 100 if np.abs(power - power[0]).max() < 1e-3 else TOLERANCE
+
+
+def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
+    """The distribution of a record given the next one; rows of values that the next one cannot have are 0."""
+    joint = distribution[:, None] * kernel
+    after = joint.sum(axis=0)
+    return np.asarray(np.divide(joint.T, after[:, None], out=np.zeros_like(joint), where=after[:, None] > 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All targets of a series: a row for each pair of values that a record can have."""
+
+    sides: tuple[Side, Side]
+    """Before and after the targets."""
+    rows: tuple[Rows, Rows]
+    own: Floats
+    """(N,): the target's own loss."""
+    group: Ints
+    """(N,): the largest leakage of each group is wanted."""
+    records: Ints | None
+    """(2, N): records on either side of each target; None: targets at every position of a series."""
+    length: int | None
+    """Records of the series; None: without end."""
+    possible: Mask | None = None
+    """(t, k): values that the first records can have, where positions differ; later ones are as the last."""
+    positions: Ints | None = None
+    """(2, P): records before and after targets, where some positions are asked for; each is a group of its own."""
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether both sides are the same."""
+        (a, b), (c, d) = self.sides, self.rows
+        if a.weights is None or b.weights is None or a.kernels.shape != b.kernels.shape:
+            return False
+        same = np.allclose(a.kernels, b.kernels, rtol=1e-13, atol=0) and (a.weights == b.weights).all()
+        plain = self.records is None and self.positions is None
+        return bool(same and a.uniform and plain and (c.offsets == d.offsets).all())
+
+    @cached_property
+    def slopes(self) -> Floats:
+        """What each side adds at small losses, (2, N)."""
+        found = np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        return found if self.records is None else np.where(self.records == 0, 1e-15, found)
+
+    def longest(self, side: int, at: Ints) -> Ints:
+        """The most records on a side of some rows; ``ENDLESS`` without end."""
+        if self.records is not None:
+            return np.asarray(self.records[side, at])
+        return np.full(len(at), ENDLESS if self.length is None else self.length - 1)
+
+    def targets(self, at: Ints, cuts: Ints) -> Targets:
+        """The targets of some rows, with positions where what a side adds may change."""
+        if self.records is not None:
+            row = np.arange(len(at))
+            return Targets(self.own[at], np.stack([row, row]), self.records[:, at], self.group[at])
+        places = self._positions(cuts) if self.positions is None else self.positions
+        row, place = np.repeat(np.arange(len(at)), places.shape[1]), np.tile(np.arange(places.shape[1]), len(at))
+        if self.possible is not None:
+            index = np.where(places[0] == ENDLESS, len(self.possible) - 1, places[0]).clip(max=len(self.possible) - 1)
+            values = self.possible[index]
+            x, y = self.rows[1].x[at], self.rows[1].y[at]
+            real = values[place, x[row]] & values[place, y[row]]
+            row, place = row[real], place[real]
+        group = self.group[at][row] if self.positions is None else place
+        return Targets(self.own[at][row], np.stack([row, row]), places[:, place], group)
+
+    def _positions(self, cuts: Ints) -> Ints:
+        """Numbers of records before and after targets, (2, P)."""
+        if self.length is not None:
+            before = np.unique(np.concatenate([cuts, self.length - 1 - cuts]))
+            before = before[(before >= 0) & (before < self.length)]
+            return np.stack([before, self.length - 1 - before])
+        if self.sides[0].monotone:
+            return np.full((2, 1), ENDLESS)
+        before = np.append(cuts, ENDLESS)
+        return np.stack([before, np.full(len(before), ENDLESS)])
+
+
+def _slope(side: Side, rows: Rows, length: int | None) -> Floats:
+    """Losses times total variations, summed over distances, (N,)."""
+    if side.uniform:
+        total, far, before = np.zeros(len(rows)), 1, 0
+        power, most = side.kernels[0], 1 << 40 if length is None else length
+        while far < 2 * most:
+            distributions = power / power.sum(axis=1, keepdims=True).clip(1e-300)
+            apart = np.abs(distributions[rows.x] - distributions[rows.y]).sum(axis=1) / 2
+            total += apart * (min(far, most) - before)
+            if apart.max(initial=0.0) < 1e-9:
+                break
+            power, far, before = power @ power, 2 * far, far
+            power = power / power.max()
+        return np.asarray(total * side.losses[0] + 1e-12)
+    m, total = len(side.kernels), np.zeros(len(rows))
+    power, pairs, which = (
+        side.kernels,
+        *np.unique(np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True),
+    )
+    for d in range(64 if length is None else min(64, length)):
+        distributions = power / power.sum(axis=2, keepdims=True).clip(1e-300)
+        apart = np.abs(distributions[pairs[0], pairs[1]] - distributions[pairs[0], pairs[2]]).sum(axis=1) / 2
+        total += apart[which.reshape(-1)] * side.losses[(rows.offsets + d) % len(side.losses)]
+        if apart.max(initial=0.0) < 1e-3:
+            break
+        power = power @ side.kernels[(np.arange(m) + d + 1) % m]
+        power = power / power.max(axis=(1, 2), keepdims=True)
+    return total + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Brackets of each group, and the ends behind the lower ones."""
+
+    lower: Floats
+    """(groups,): some algorithm leaks as much."""
+    upper: Floats
+    """(groups,): none leaks more."""
+    row: Ints
+    """(groups,): the row of the problem that reaches the lower end; −1: the loss alone."""
+    records: Ints
+    """(2, groups): records on either side of it."""
+    distance: Ints
+    """(2, groups): the distance of the end of each side; 0: nothing is asked."""
+    state: Ints
+    """(2, groups): the known state; −1: none is known."""
+    added: Floats
+    """(2, groups): what each side adds."""
+    log_mu: Floats
+    """(2, groups): the μ of the questions."""
+
+
+def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = None) -> Solution:
+    """Bracket the largest leakage of each group.
+
+    Args:
+        problem: the targets.
+        tolerance: how near both ends are to be, as a share.
+        first: rows that are searched before the others, where it is known which leak most.
+    """
+    groups = int(problem.group.max(initial=0)) + 1 if problem.positions is None else problem.positions.shape[1]
+    out = _empty(problem, groups)
+    if not len(problem):
+        return out
+    likely = problem.own + problem.slopes.sum(axis=0)
+    if problem.positions is not None:  # every pair may be the worst one somewhere
+        _search(problem, np.arange(len(problem)), tolerance, out, last=True)
+        return out
+    order = np.lexsort((-likely, problem.group))
+    rank = np.arange(len(order)) - np.searchsorted(problem.group[order], problem.group[order])
+    chosen = order[rank < (_FIRST if groups == 1 else 1)] if first is None else first
+    chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
+    rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
+    waiting = order[~np.isin(order, chosen)]
+    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, 16 * _CHUNK)]
+    left = np.concatenate(rest)
+    for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
+        _search(problem, at, tolerance, out, last=True)
+    return out
+
+
+def lower_end(problem: Problem, row: int, tolerance: float, log_mu: list[Floats]) -> float:
+    """What explicit algorithms leak through one row: the questions of μ that are improved by turns (Dinkelbach 1967).
+
+    Args:
+        problem: the targets.
+        row: the row that is known to leak most.
+        tolerance: how near to the largest value, as a share.
+        log_mu: the best μ of both sides at another loss, to begin with; replaced by those found. Empty: none known.
+    """
+    at, profiles = np.array([row]), []
+    for i in (0, 1):
+        possible, rows = problem.possible if i == 0 else None, problem.rows[i].pick(at)
+        profiles.append(Profile(problem.sides[i], rows, problem.longest(i, at), tolerance, possible))
+    begin = log_mu or [
+        first_grid(profile.side, profile.rows, np.minimum(1.2 * problem.slopes[i, at] + 0.01, 4.0), 12)
+        for i, profile in enumerate(profiles)
+    ]
+    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in zip(profiles, begin, strict=True)]
+    search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (np.zeros(1), np.zeros(1)))
+    search.measure()
+    return float(search.lower.max())
+
+
+def _chunks(rows: Ints, size: int) -> Iterator[Ints]:
+    return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+def _empty(problem: Problem, groups: int) -> Solution:
+    """Every group leaks the loss of its own record, if that has two values."""
+    own = np.zeros(groups)
+    if problem.positions is None:
+        np.maximum.at(own, problem.group, problem.own)
+    elif len(problem):
+        own[:] = problem.own.max()
+    nothing, none = np.zeros((2, groups)), np.zeros((2, groups), dtype=np.int64)
+    row = np.full(groups, -1, dtype=np.int64)
+    order = np.argsort(problem.own, kind="stable")
+    row[problem.group[order]] = order
+    return Solution(own.copy(), own, row, none, none.copy(), none - 1, nothing, nothing.copy())
+
+
+def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
+    """Rows that are not shown to leak at most what their group leaks; the group's upper end covers the others."""
+    goal = out.lower[problem.group[at]] * (1 + 0.9 * tolerance)
+    room, exact = goal - problem.own[at], problem.records is not None
+    level = room * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
+    rows = problem.rows[0].pick(at)
+    before = quick_bounds(problem.sides[0], rows, level, problem.longest(0, at), exact, tolerance)
+    after = before if problem.alike else np.full(len(at), np.inf)
+    some = np.flatnonzero(before < room)
+    if not problem.alike and len(some):
+        rows, longest = problem.rows[1].pick(at[some]), problem.longest(1, at[some])
+        after[some] = quick_bounds(problem.sides[1], rows, (room - before)[some], longest, exact, tolerance)
+    settled = before + after <= room
+    np.maximum.at(out.upper, problem.group[at[settled]], goal[settled])
+    return at[~settled]
+
+
+def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last: bool) -> Ints:
+    """Search some rows, and write what was found into the solution; return rows that stay open unless it is the last.
+
+    Rows that stay open may be closed later, when more is known to leak elsewhere.
+    """
+    after = Profile(problem.sides[1], problem.rows[1].pick(at), problem.longest(1, at), tolerance)
+    before = after
+    if not problem.alike:
+        longest = problem.longest(0, at)
+        before = Profile(problem.sides[0], problem.rows[0].pick(at), longest, tolerance, problem.possible)
+    slopes = problem.slopes[:, at]
+    guess = np.minimum(1.2 * slopes + 0.01, 4.0)
+    search = Search((before, after), lambda cuts: problem.targets(at, cuts), (guess[0], guess[1]))
+    search.run(tolerance, out.lower)
+    targets = search.targets
+    best = out.lower.copy()
+    np.maximum.at(best, targets.group, search.lower)
+    closed = (search.upper <= best[targets.group] * (1 + tolerance)) | last
+    np.maximum.at(out.upper, targets.group[closed], search.upper[closed])
+    for target in np.flatnonzero((search.lower >= best[targets.group]) & (search.lower > out.lower[targets.group])):
+        group = targets.group[target]
+        out.lower[group], out.row[group] = search.lower[target], at[targets.row[1, target]]
+        out.records[:, group] = targets.records[:, target]
+        for i, profile in enumerate(search.sides):
+            end = profile.best_end(int(targets.row[i, target]), int(targets.records[i, target]))
+            out.distance[i, group], out.state[i, group], out.added[i, group], out.log_mu[i, group] = end
+    return np.asarray(at[np.unique(targets.row[1, ~closed])])
+
+
+def steady_problem(
+    chain: Chain,
+    loss: float,
+    adversary: str,
+    length: int | None,
+    last_losses: tuple[float | None, float | None] = (None, None),
+) -> Problem:
+    """The same loss on every record: pairs of values at every position; of several kernels at every slot."""
+    known, k, m = adversary == "bdp", chain.size, chain.period
+    losses, ones = np.array([loss]), np.ones(k)
+    after = Side(chain.kernels, losses, ones, known, last_losses[1])
+    possible = None
+    if chain.stationary:
+        marginals = chain.marginals
+        backwards = np.array([reversed_kernel(marginals[t], chain.kernels[t]) for t in range(m)])[::-1]
+        before = Side(np.ascontiguousarray(backwards), losses, ones, known, last_losses[0])
+        slot, x, y = _pairs(marginals > 0)
+    else:
+        before = Side(chain.kernels.swapaxes(1, 2).copy(), losses, chain.start, known, last_losses[0])
+        possible = first_values(chain, length)
+        many = (k * k + 2) * m
+        _, x, y = _pairs(inputs.supports(chain, many if length is None else min(many, length)))
+        x, y = np.unique(np.stack([x, y]), axis=1)
+        slot = np.zeros_like(x)
+    rows = Rows((m - slot) % m, x, y), Rows(slot, x, y)
+    own = np.full(len(x), float(loss))
+    return Problem((before, after), rows, own, np.zeros(len(x), dtype=np.int64), None, length, possible)
+
+
+def first_values(chain: Chain, length: int | None) -> Mask:
+    """Values of the first records, (t, k), up to one from which on they stay the same, or are any that come again."""
+    many = (chain.size * chain.size + 2) * chain.period
+    found = inputs.supports(chain, many if length is None else min(many, length))
+    if len(found) == many:
+        found[-1] = found[-chain.size * chain.period :].any(axis=0)
+    changes = np.flatnonzero((found != found[-1]).any(axis=1))
+    return found[: int(changes.max(initial=-1)) + 2]
+
+
+def side_brackets(
+    side: Side, rows: Rows, records: Ints, tolerance: float = TOLERANCE, possible: Mask | None = None
+) -> tuple[Floats, Floats]:
+    """What one side adds at least and at most to each of some rows, (Q,) each, with so many records on the side."""
+    fixed = np.stack([records, np.zeros_like(records)])
+    problem = Problem((side, side), (rows, rows), np.zeros(len(rows)), np.arange(len(rows)), fixed, None, possible)
+    found = solve(problem, tolerance)
+    return found.lower, found.upper
+
+
+def side_tables(
+    chain: Chain, losses: Floats, adversary: str, lane: int, records: Sequence[int | None], tolerance: float = TOLERANCE
+) -> tuple[Floats, Floats]:
+    """What one side of a stationary chain adds at least and at most, by the values of the target, (n, k, k) each.
+
+    Args:
+        chain: the chain.
+        losses: those of the records outwards, used again from the first; a series may end behind any record.
+        adversary: bdp or pufferfish.
+        lane: 0 for the side before the target, 1 for the side after it.
+        records: numbers of records on the side; None: without end.
+        tolerance: how near both ends are to be, as a share.
+    """
+    assert chain.start is not None
+    k = chain.size
+    kernel = chain.kernels[0] if lane else reversed_kernel(chain.start, chain.kernels[0])
+    side = Side(kernel[None], losses, np.ones(k), adversary == "bdp")
+    at, x, y = _pairs(np.ones((len(records), k), dtype=bool))
+    counts = np.array([ENDLESS if number is None else number for number in records])[at]
+    lower, upper = np.zeros((len(records), k, k)), np.zeros((len(records), k, k))
+    lower[at, x, y], upper[at, x, y] = side_brackets(side, Rows(np.zeros_like(x), x, y), counts, tolerance)
+    return lower, upper
+
+
+def _pairs(possible: Mask) -> tuple[Ints, Ints, Ints]:
+    """Slot or record and both values of all pairs that can be told from each other by an algorithm."""
+    x, y = np.nonzero(~np.eye(possible.shape[1], dtype=bool))
+    at, pair = np.nonzero(possible[:, x] & possible[:, y])
+    return at, x[pair], y[pair]
+
+
+def losses_problem(chain: Chain, losses: Floats, adversary: str, sides: str = "both", each: bool = True) -> Problem:
+    """A loss of its own for each record: pairs of values of every record."""
+    n, m, known, ones = len(losses), chain.period, adversary == "bdp", np.ones(chain.size)
+    record, x, y = _pairs(inputs.supports(chain, n))
+    after = Side(chain.kernels, _not_empty(losses[1:]), ones, known)
+    weights: Floats | None = ones
+    if chain.stationary and m == 1:
+        assert chain.start is not None
+        kernels = reversed_kernel(chain.start, chain.kernels[0])[None]
+    else:
+        kernels, weights = chain.kernels[(n - 2 - np.arange(m)) % m].swapaxes(1, 2).copy(), chain.start
+    before = Side(kernels, _not_empty(losses[-2::-1]), weights, known)
+    rows = Rows(n - 1 - record, x, y), Rows(record, x, y)
+    records = np.stack([record, n - 1 - record])
+    records[{"both": (), "before": (1,), "after": (0,)}[sides], :] = 0
+    possible = None if chain.stationary else first_values(chain, n)
+    group = record if each else np.zeros_like(record)
+    return Problem((before, after), rows, losses[record], group, records, n, possible)
+
+
+def _not_empty(losses: Floats) -> Floats:
+    return losses if len(losses) else np.zeros(1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SeriesLeakage:
+    """What a series leaks about each of its records, whatever the algorithm."""
+
+    losses: Floats
+    """The DP loss of each record."""
+    lower: Floats
+    """Some algorithm with these losses leaks as much about each record."""
+    upper: Floats
+    """None leaks more."""
+    attack: TightLeakage
+    """The worst-case adversary and algorithm for the record with the largest lower end."""
+
+    @property
+    def value(self) -> float:
+        """No algorithm with these losses leaks more about any record."""
+        return float(self.upper.max())
+
+    @property
+    def worst(self) -> int:
+        """The record with the largest lower end, counted from 1."""
+        return int(np.argmax(self.lower)) + 1
+
+
+def leakage_of_losses(
+    transition: npt.ArrayLike,
+    losses: npt.ArrayLike,
+    *,
+    start: str | npt.ArrayLike = "stationary",
+    adversary: str = "bdp",
+    each: bool = True,
+    tolerance: float | None = None,
+) -> SeriesLeakage:
+    """What any algorithm with these DP losses, one for each record, leaks about each record of a chain.
+
+    >>> activity = [[0.882, 0.118], [0.305, 0.695]]
+    >>> found = leakage_of_losses(activity, [0.1, 0.0, 0.3, 0.2, 0.0, 0.1], start=[0.9, 0.1], tolerance=1e-9)
+    >>> round(found.value, 6), found.worst
+    (0.455593, 3)
+
+    Args:
+        transition: one table, or several that follow each other, again and again if they are too few.
+        losses: one a record.
+        start: the distribution of the first record, "stationary" or "any".
+        adversary: bdp, pufferfish or dp.
+        each: whether every record has a bracket of its own, or all have that of the worst one, which is quicker.
+        tolerance: how near both ends are to be, as a share; None: 1e-3, or 1e-5 where the chain soon forgets.
+    """
+    chain = inputs.chain(transition, start)
+    return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), tolerance, each=each)
+
+
+def series_leakage(
+    chain: Chain,
+    losses: Floats,
+    adversary: str,
+    tolerance: float | None = None,
+    *,
+    sides: str = "both",
+    each: bool = True,
+) -> SeriesLeakage:
+    """The leakage about each record, for a chain and losses that have been checked.
+
+    Args:
+        chain: the chain.
+        losses: one a record.
+        adversary: bdp, pufferfish or dp.
+        tolerance: how near both ends of a bracket are to be, as a share.
+        sides: whether algorithms read the records before, after, or on both sides of the target.
+        each: whether every record has a bracket of its own.
+    """
+    n = len(losses)
+    problem = losses_problem(chain, losses, adversary, sides, each)
+    two_values = inputs.supports(chain, n).sum(axis=1) > 1
+    own = np.where(two_values, losses, 0.0)
+    if adversary == "dp" or chain.independent or n == 1 or not two_values.any():
+        found = _empty(problem, n if each else 1)
+        return SeriesLeakage(losses=losses, lower=own, upper=own, attack=_attack(chain, problem, found, adversary))
+    found = solve(problem, tolerance or default_tolerance(chain))
+    if each:
+        group = (
+            losses.sum()
+            if sides == "both"
+            else np.cumsum(losses)
+            if sides == "before"
+            else np.cumsum(losses[::-1])[::-1]
+        )
+        upper = np.zeros(n)
+        upper[: len(found.upper)] = found.upper
+        lower = np.zeros(n)
+        lower[: len(found.lower)] = found.lower
+        upper = np.minimum(upper, np.where(two_values, group, 0.0))
+        attack = _attack(chain, problem, found, adversary)
+        return SeriesLeakage(losses=losses, lower=np.minimum(lower, upper), upper=upper, attack=attack)
+    attack = _attack(chain, problem, found, adversary)
+    lower = own.copy()
+    if attack.record is not None:
+        lower[attack.record - 1] = max(lower[attack.record - 1], attack.lower)
+    return SeriesLeakage(losses=losses, lower=lower, upper=np.where(two_values, found.upper[0], 0.0), attack=attack)
+
+
+def _attack(chain: Chain, problem: Problem, found: Solution, adversary: str) -> TightLeakage:
+    return attack_of(chain, problem, found, int(np.argmax(found.lower)), adversary)
+
+
+def attack_of(chain: Chain, problem: Problem, found: Solution, group: int, adversary: str) -> TightLeakage:
+    """The worst-case adversary and algorithm of one group, in the numbers of the chain's states."""
+    row = int(found.row[group])
+    x, y = (int(problem.rows[1].x[row]), int(problem.rows[1].y[row])) if row >= 0 else (0, 0)
+    slot = int(problem.rows[1].offsets[row]) if row >= 0 else 0
+    before = int(found.records[0, group])
+    record: int | None = slot + 1 if problem.records is not None else before + 1
+    if problem.records is None and (problem.length is None or row < 0):
+        record = None
+    sides = [_side_attack(problem, found, group, i) for i in (0, 1)] if row >= 0 else [None, None]
+    nothing = SideAttack(added=0.0, known=None, records=0, questions=())
+    return TightLeakage(
+        dp_loss=float(problem.own[row]) if row >= 0 else 0.0,
+        lower=float(found.lower[group]),
+        upper=float(found.upper[group]),
+        adversary=adversary,
+        length=problem.length,
+        model=0,
+        record=record,
+        phase=slot % chain.period if chain.period > 1 else None,
+        likelier=x,
+        other=y,
+        before=sides[0] or nothing,
+        after=sides[1] or nothing,
+    )
+
+
+def _side_attack(problem: Problem, found: Solution, group: int, i: int) -> SideAttack:
+    """One side of the worst target: the end that is reached, and the questions up to it."""
+    row, side = int(found.row[group]), problem.sides[i]
+    distance, state, added = int(found.distance[i, group]), int(found.state[i, group]), float(found.added[i, group])
+    count = distance - 1 if state >= 0 else distance
+    if added <= 0 or count < 1:
+        return SideAttack(added=0.0, known=None, records=0, questions=())
+    rows = problem.rows[i].pick(np.array([row]))
+    offset, x, y = int(rows.offsets[0]), int(rows.x[0]), int(rows.y[0])
+    log_mu = float(found.log_mu[i, group])
+    kernels, losses = (np.roll(part, -(offset % len(part)), axis=0) for part in (side.kernels, side.losses))
+    questions = questions_of(kernels, losses, x, y, log_mu, count)
+    first: tuple[tuple[int, float], ...] = ()
+    if state < 0 and side.weights is None:
+        first = _first_distribution(side, rows, log_mu, distance)
+    endless = problem.records is None and int(found.records[i, group]) == ENDLESS and state < 0
+    known = (distance, state) if state >= 0 else None
+    return SideAttack(
+        added=added, known=known, records=None if endless else count, questions=questions, first_law=first
+    )
+
+
+def _first_distribution(side: Side, rows: Rows, log_mu: float, distance: int) -> tuple[tuple[int, float], ...]:
+    """The worst distribution of the first record, where any is allowed."""
+    vectors: list[Floats] = []
+    steps = np.ones(distance, dtype=np.int64)
+    for _ in explicit(side, rows, np.array([log_mu]), steps, 0.0, vectors):
+        pass
+    states, share = best_first_distribution(*(part[None] for part in vectors[-1]))[1:]
+    pairs = ((int(states[0, 0]), float(share[0])), (int(states[0, 1]), float(1 - share[0])))
+    return pairs if states[0, 0] != states[0, 1] else ((int(states[0, 0]), 1.0),)
