@@ -136,7 +136,7 @@ def one_round(kernels: Floats) -> Floats:
     return kernels
 
 
-def told_apart(found: Chain) -> bool:
+def is_representable(found: Chain) -> bool:
     """Whether doubles hold all that is possible within a period: no product of what is above 0 has become 0."""
     pattern = np.eye(found.size)
     for kernel in found.kernels:

@@ -1,0 +1,551 @@
+"""One pass of the signed recursion (Theorem 1): sides of targets, followed outwards at several μ at a time.
+
+Fix a side of the target, two of its values x and y, and μ > 0. With kernels K outwards, g = δ_x K − μ δ_y K is the
+signed vector at the record next to the target, and
+
+    g ← boost(g) K,    boost(g) = g where g > 0 and e^{−τ} g elsewhere,
+
+takes it one record further. (Theorem 1 multiplies positive entries by e^τ; damping the others is the same up to one
+factor, and does not overflow.) A side has one *end* for every distance t and state v, "the record at distance t is
+known to be v", and one *open end* for every distance at which the series may end. Entry v of g belongs to the known
+end, with prior ratio r = K^t(y, v)/K^t(x, v); the weighted sum of boost(g) belongs to the open end.
+
+- g ≤ 0 at an end: no algorithm adds more than log(μ r) there. As a function of μ, g is convex and decreasing, so the
+  root of the chord between a positive and a negative value is an upper bound too.
+- Once every entry of g is at most 0, all later entries are. Farther ends then add at most log μ + log max r, because
+  prior ratios at one distance are mediants of those at the distance before.
+- Unknown records with losses τ_1, …, τ_t add at most τ_1 + … + τ_t (group privacy).
+
+**Blocks of records.** Where kernel and loss stay the same, j records are passed with one product. Let S be the signs of
+g and M the kernel with rows outside S damped. If no sign changes, g M^j is exact. Differences δ = boost(g)K − g satisfy
+|δ'| ≤ |δ|K and |δ' − δ| ≤ |δ|B with B = |K − I| + (1 − e^{−τ})K, whatever the signs, so second differences within the
+block are at most c = |δ_0| max_{i<j}(K^i) B. An entry with values a and b of one sign at both ends of the block keeps
+its sign if √|a| + √|b| ≥ j√(c/2). Otherwise the block is halved. Blocks that are small compared with the distance are
+bounded by the block lemma: with g = p − q, the vector after j records is entrywise at most p K^j − e^{−jτ} q K^j.
+(One step: boost(pK − qK) ≤ pK − e^{−τ} qK for p, q ≥ 0; the step is monotone, so induction gives the rest.)
+Values between the ends of a block lie below the chord plus c·i(j − i)/2.
+
+**Rounding.** Positive and negative parts are multiplied apart, so that each product has a relative error of at most
+(k + 8)u a record, u = 2^−53. The sum is rounded up by that share: by induction the computed vector bounds the exact one
+from above. Entries that underflow while they are possible are set to the smallest number used, which is positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+
+UNIT: Final = 2.0**-53
+"""Half the distance between 1 and the next double."""
+TINY: Final = 1e-290
+"""Positive numbers below this may have lost digits: ends whose prior is as small are bounded by group privacy."""
+_BLOCKS: Final = 8
+"""Blocks in which a distance doubles: fewer are halved more often, more cost a product each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One direction from all targets of a series: kernels and losses in the order in which a target meets them."""
+
+    kernels: Floats
+    """(m, k, k), entries of 0 or more: a target with offset o meets kernel (o + d) mod m at its step d = 0, 1, …."""
+    losses: Floats
+    """(l,): the record behind step d has the DP loss number (o + d) mod l."""
+    weights: Floats | None
+    """(k,): weights of the values of the last record: 1, or the distribution of the first record; None: any one."""
+    known: bool
+    """Whether the adversary may know records."""
+    last_loss: float | None = None
+    """The DP loss of the last record of a series, where it differs from the others."""
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return int(self.kernels.shape[-1])
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all targets see the same side, so that blocks of records can be passed at once."""
+        return len(self.kernels) == 1 and len(self.losses) == 1
+
+    @cached_property
+    def monotone(self) -> bool:
+        """Whether a longer side with an open end never adds less: leaving out its last record is one more algorithm."""
+        if self.weights is None or self.last_loss is not None:
+            return False
+        stochastic = np.abs(self.kernels.sum(axis=2) - 1).max() < 1e-9
+        return bool((self.weights == 1).all() and stochastic)
+
+    @cached_property
+    def powers(self) -> KernelPowers:
+        """Powers of the kernel with some rows damped, of a uniform side."""
+        return KernelPowers(self.kernels[0], float(self.losses[0]))
+
+    def rounding(self, records: int) -> float:
+        """The relative error of a vector after some records."""
+        return (self.size + 8) * records * UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Targets, each with a pair of values: the side of each is followed."""
+
+    offsets: Ints
+    x: Ints
+    """The value for which the algorithm speaks."""
+    y: Ints
+    """The value against which it speaks."""
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def pick(self, at: Ints | Mask) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.offsets[at], self.x[at], self.y[at])
+
+
+def bool_product(first: Mask, second: Mask) -> Mask:
+    """Which states are reached from which, by one step of either kind."""
+    return np.asarray(first.astype(np.float32) @ second.astype(np.float32) > 0)
+
+
+class KernelPowers:
+    """Powers of (D K) for diagonals D of 1 and e^{−loss}, and bounds on the differences along a block."""
+
+    def __init__(self, kernel: Floats, loss: float) -> None:
+        self.kernel, self.damp = kernel, float(np.exp(-loss))
+        self.drift = np.abs(kernel - np.eye(len(kernel))) + (1 - self.damp) * kernel
+        self._damped: dict[tuple[bytes, int], Floats] = {}
+        self._plain: dict[int, tuple[Floats, Floats]] = {}
+        self._supports: dict[int, tuple[Mask, Mask]] = {}
+
+    def damped(self, signs: Mask, size: int) -> Floats:
+        """(D K)^size, where rows without a sign are damped; the size is a power of two."""
+        key = (signs.tobytes(), size)
+        if key not in self._damped:
+            if size == 1:
+                self._damped[key] = np.where(signs[:, None], self.kernel, self.kernel * self.damp)
+            else:
+                half = self.damped(signs, size // 2)
+                self._damped[key] = half @ half
+        return self._damped[key]
+
+    def plain(self, size: int) -> tuple[Floats, Floats]:
+        """K^size, and a bound on the largest entries of I, K, …, K^(size − 1)."""
+        if size not in self._plain:
+            if size == 1:
+                self._plain[size] = self.kernel, np.eye(len(self.kernel))
+            else:
+                half, most = self.plain(size // 2)
+                self._plain[size] = half @ half, np.maximum(most, half @ most)
+        return self._plain[size]
+
+    def supports(self, size: int) -> tuple[Mask, Mask]:
+        """Where K^size is positive, and where one of I, K, …, K^(size − 1) is."""
+        if size not in self._supports:
+            if size == 1:
+                self._supports[size] = self.kernel > 0, np.eye(len(self.kernel), dtype=bool)
+            else:
+                half, some = self.supports(size // 2)
+                self._supports[size] = bool_product(half, half), some | bool_product(half, some)
+        return self._supports[size]
+
+    def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
+        """Multiply each row, (R, a, k), with the power that belongs to its signs, (R, k)."""
+        groups: dict[bytes, list[int]] = {}
+        for row, key in enumerate(np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()):
+            groups.setdefault(key, []).append(row)
+        if len(groups) == 1:
+            return np.asarray(vectors @ self.damped(signs[0], size))
+        out = np.empty_like(vectors)
+        for rows in groups.values():
+            out[rows] = vectors[rows] @ self.damped(signs[rows[0]], size)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """What a pass says about the ends of some steps, as logarithms; a step is one record or a block of records.
+
+    Columns are the known states, and the open end last. Ends that are impossible have −∞.
+    """
+
+    upper: Floats
+    """(c, Q, k + 1): no algorithm adds more at any end of the step."""
+    prior: Floats
+    """(c, Q, k + 1): log r at the first record of the step."""
+    tail: Floats
+    """(c, Q): no algorithm adds more at any end beyond the step."""
+    spread: Floats
+    """(c, Q): the log of the largest prior ratio of any state, at the last record of the step."""
+    decided: Mask
+    """(c, Q): whether every vector has one sign, so that farther ends say nothing new about these μ."""
+    loose: Floats
+    """(c, Q, k + 1): how far bounds inside a block lie above those at its ends."""
+
+
+def block_size(side: Side, distance: int, records: int) -> int:
+    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
+    if not side.uniform or distance < 4 * side.size**2:
+        return 1
+    return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
+
+
+class Pass:
+    """The vectors of some rows at rising μ, (Q, G), at one distance."""
+
+    def __init__(self, side: Side, rows: Rows, log_mu: Floats, tolerance: float) -> None:
+        self.side, self.rows, self.log_mu, self.tolerance = side, rows, log_mu, tolerance
+        m = len(side.kernels)
+        kernel = side.kernels[rows.offsets % m]
+        at = np.arange(len(rows))
+        self.plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)  # (Q, 2, k)
+        # g is kept as g/√μ, so that neither of its parts loses its digits for μ far from 1.
+        up, down = np.exp(-log_mu / 2)[..., None], np.exp(log_mu / 2)[..., None]
+        self.vectors = up * self.plain[:, None, 0] * (1 + 4 * UNIT) - down * self.plain[:, None, 1]
+        self.exponents = np.zeros(log_mu.shape, dtype=np.int64)
+        self.reach: Mask = side.kernels > 0
+        self.distance = 1
+        self.spent = np.zeros(len(rows))
+
+    def keep(self, at: Mask) -> None:
+        """Go on with some of the rows."""
+        self.rows, self.log_mu, self.plain = self.rows.pick(at), self.log_mu[at], self.plain[at]
+        self.vectors, self.exponents, self.spent = self.vectors[at], self.exponents[at], self.spent[at]
+
+    @property
+    def losses(self) -> Floats:
+        """The DP loss of the record at the current distance, (Q,)."""
+        losses = self.side.losses
+        return losses[(self.rows.offsets + self.distance - 1) % len(losses)]
+
+    def _possible(self, size: int = 1) -> tuple[Mask, Mask]:
+        """Which states the next records can have given x, and given y, (Q, k) each."""
+        reach = self.reach if size == 1 else bool_product(self.reach, self.side.powers.supports(size)[1])
+        reach = reach[self.rows.offsets % len(reach)]
+        at = np.arange(len(self.rows))
+        return reach[at, self.rows.x], reach[at, self.rows.y]
+
+    def singles(self, number: int) -> Ends:
+        """Read the ends of some records one by one, and go to the record behind them."""
+        count, many, k = *self.log_mu.shape, self.side.size
+        seen, plain = np.empty((number, count, many, k)), np.empty((number, count, 2, k))
+        possible, spent = np.empty((number, 2, count, k), dtype=bool), np.empty((number, count))
+        losses = np.empty((number, count))
+        for c in range(number):
+            seen[c], plain[c], possible[c], spent[c] = self.vectors, self.plain, self._possible(), self.spent
+            losses[c] = self.losses
+            self._one_record()
+        out = self._ends(seen, plain, plain, possible, spent, losses, np.arange(number) + self.distance - number)
+        self._rescale()
+        return out
+
+    def _one_record(self) -> None:
+        side, m = self.side, len(self.side.kernels)
+        boosted = np.where(self.vectors > 0, self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
+        parts = np.concatenate([np.maximum(boosted, 0), np.maximum(-boosted, 0), self.plain], axis=1)
+        if m > 1:
+            parts = parts @ side.kernels[(self.rows.offsets + self.distance) % m]
+        else:
+            parts = (parts.reshape(-1, side.size) @ side.kernels[0]).reshape(parts.shape)
+        many = self.log_mu.shape[1]
+        self.spent = self.spent + self.losses
+        self._move(1)
+        self.plain = parts[:, 2 * many :]
+        self.vectors = self._rounded_up(parts[:, :many], parts[:, many : 2 * many], 1)
+
+    def _move(self, size: int) -> None:
+        """Count records, and follow which states are possible."""
+        m = len(self.side.kernels)
+        if m > 1:
+            self.reach = bool_product(self.reach, self.side.kernels[(np.arange(m) + self.distance) % m] > 0)
+        else:
+            self.reach = bool_product(self.reach, self.side.powers.supports(size)[0])
+        self.distance += size
+
+    def _rounded_up(self, positive: Floats, negative: Floats, records: int) -> Floats:
+        """The difference of two products, (Q, G, k), above the exact one."""
+        share = self.side.rounding(records)
+        out = positive * (1 + share) - negative * (1 - share)
+        lost = positive + negative < TINY
+        if lost.any():
+            possible = np.logical_or(*self._possible())
+            out = np.where(lost & possible[:, None], TINY, out)
+        return out
+
+    def block(self, size: int) -> Ends:
+        """Read the ends of a block of records, and go to the record behind it."""
+        powers, (count, many), k = self.side.powers, self.log_mu.shape, self.side.size
+        share = 1 + 1e-9
+        start, plain = self.vectors, self.plain
+        bend = self._bend(start.reshape(-1, k), size).reshape(start.shape) * share
+        power, most = powers.plain(size)
+        plain_bend = np.abs(plain @ self.side.kernels[0] - plain) + 4 * self.side.rounding(1) * plain
+        plain_bend = plain_bend @ (most @ powers.drift) * (share * size * size / 2)
+        before, inside = self._possible(), self._possible(size)
+        spent, losses = self.spent, self.losses
+        stop = self._advance(start.reshape(-1, k), size, np.repeat(np.logical_or(*inside), many, axis=0))
+        self.vectors, self.plain = stop.reshape(start.shape), plain @ power
+        self.spent = spent + size * losses
+        self._move(size)
+        # The first record of the block, the one behind it, and envelopes of the values between, on four parts.
+        ends = np.linspace(0, 1, 5)[:, None, None, None]
+        curve = (1 - ends) * start + ends * self.vectors + ends * (1 - ends) * bend
+        line, hump = (1 - ends) * plain + ends * self.plain, ends * (1 - ends) * plain_bend
+        low, high = line - hump, line + hump
+        points = np.stack([plain, self.plain])
+        read = self._ends(
+            np.concatenate([[start, self.vectors], np.maximum(curve[:-1], curve[1:]) + bend / 64]),
+            np.concatenate([points, np.minimum(low[:-1], low[1:]) - plain_bend / 64]),
+            np.concatenate([points, np.maximum(high[:-1], high[1:]) + plain_bend / 64]),
+            np.array([before, self._possible(), *(4 * [inside])]),
+            np.array([spent, self.spent, *(4 * [self.spent - losses])]),
+            np.broadcast_to(losses, (6, count)),
+            np.full(6, self.distance),
+        )
+        upper = read.upper[2:].max(axis=0, keepdims=True)
+        if self.side.monotone:
+            upper[..., -1] = read.upper[1, :, -1]
+        with np.errstate(invalid="ignore"):
+            loose = upper - read.upper[:2].max(axis=0)
+        if self.side.monotone:
+            loose[..., -1] = read.upper[1, :, -1] - read.upper[0, :, -1]
+        self._rescale()
+        return Ends(upper, read.prior[:1], read.tail[1:2], read.spread[1:2], read.decided[1:2], np.nan_to_num(loose))
+
+    def _bend(self, vectors: Floats, size: int) -> Floats:
+        """j²/2 times a bound on the second differences along a block, (R, k)."""
+        powers = self.side.powers
+        boosted = np.where(vectors > 0, vectors, vectors * powers.damp)
+        change = np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
+        return np.asarray(change @ (powers.plain(size)[1] @ powers.drift) * (size * size / 2))
+
+    def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
+        """Vectors, (R, k), behind a block: exact where signs are kept, halved where not, bounded where it is small."""
+        powers, signs = self.side.powers, vectors > 0
+        parts = np.stack([np.maximum(vectors, 0), np.maximum(-vectors, 0)], axis=1)
+        parts = powers.apply(parts, signs, size)
+        share = self.side.rounding(2 * size)
+        out = parts[:, 0] * (1 + share) - parts[:, 1] * (1 - share)
+        if size > 1:
+            least = parts[:, 0] * (1 - share) - parts[:, 1] * (1 + share)
+            near = np.where(signs, least, -out)
+            root = np.sqrt(np.abs(vectors)) + np.sqrt(np.maximum(near, 0))
+            bend = self._bend(vectors, size) * (1 + 1e-9)
+            kept = ((near >= 0) & (root * root >= bend)).all(axis=1)
+            kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
+            open_rows = np.flatnonzero(~kept)
+            if len(open_rows):
+                if size <= self.distance * self.tolerance:
+                    power = powers.plain(size)[0]
+                    damp = powers.damp**size * (1 - share)
+                    rest = vectors[open_rows]
+                    upper = np.maximum(rest, 0) @ power * (1 + share) - np.maximum(-rest, 0) @ power * damp * (1 - share)
+                    out[open_rows] = upper
+                else:
+                    half = self._advance(vectors[open_rows], size // 2, possible[open_rows])
+                    out[open_rows] = self._advance(half, size // 2, possible[open_rows])
+        lost = parts.sum(axis=1) < TINY
+        if lost.any():
+            out = np.where(lost & possible & (np.abs(out) < TINY), TINY, out)
+        return out
+
+    def _ends(
+        self, seen: Floats, low: Floats, high: Floats, possible: Mask, spent: Floats, losses: Floats, distances: Ints
+    ) -> Ends:
+        """Bounds from vectors, (c, Q, G, k), and plain distributions from x and y, bounded below and above."""
+        side, k = self.side, self.side.size
+        x, y = low[:, :, 0], high[:, :, 1]
+        both = possible[:, 0] & possible[:, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(y) - np.log(np.maximum(x, 0))
+        ratio = np.where(both & ((x < TINY) | (y < TINY)), np.inf, ratio)
+        rounding = 2 * side.rounding(int(distances.max()))
+        last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
+        upper, prior = np.full((*ratio.shape[:2], k + 1), -np.inf), np.zeros((*ratio.shape[:2], k + 1))
+        with np.errstate(invalid="ignore"):
+            if side.known:
+                root = chord_root(seen, self.log_mu, self.exponents)
+                bound = np.minimum(root + ratio + rounding, spent[..., None])
+                upper[..., :k] = np.where(both, bound, -np.inf)
+                prior[..., :k] = np.where(both & np.isfinite(ratio), ratio, 0.0)
+            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[..., None, None])
+            if side.weights is None:
+                bound = _any_start(boosted, x, y, possible, self.log_mu)
+                upper[..., k] = np.minimum(bound + rounding, spent + last)
+            else:
+                total = (boosted @ side.weights)[..., None]
+                root = chord_root(total, self.log_mu, self.exponents)[..., 0]
+                if not side.monotone:
+                    start = np.maximum(low[:, :, 0], 0) @ side.weights
+                    with np.errstate(divide="ignore"):
+                        prior[..., k] = np.log(high[:, :, 1] @ side.weights) - np.log(start)
+                possible_end = [(part & (side.weights > 0)).any(axis=-1) for part in (possible[:, 0], possible[:, 1])]
+                bound = np.minimum(root + prior[..., k] + rounding, spent + last)
+                bound = np.where(np.isnan(bound), spent + last, bound)
+                upper[..., k] = np.where(possible_end[0] & possible_end[1], bound, -np.inf)
+                prior[..., k] = np.where(np.isfinite(prior[..., k]), prior[..., k], 0.0)
+        either = possible[:, 0] | possible[:, 1]
+        positive = (seen > 0) & either[:, :, None]
+        dead = ~positive.any(axis=3)
+        least = np.where(dead, self.log_mu, np.inf).min(axis=2)
+        spread = np.where(possible[:, 1], np.where(possible[:, 0], ratio, np.inf), -np.inf).max(axis=2)
+        with np.errstate(invalid="ignore"):
+            tail = np.where(np.isinf(least), np.inf, least + spread + rounding)
+        decided = (dead | (positive | ~either[:, :, None]).all(axis=3)).all(axis=2)
+        return Ends(upper, prior, tail, spread, decided, np.zeros_like(upper))
+
+    def _rescale(self) -> None:
+        """Scale each vector with a power of two, so that nothing leaves the range of a double."""
+        _, exponent = np.frexp(np.abs(self.vectors).max(axis=2))
+        self.vectors = np.ldexp(self.vectors, -exponent[..., None])
+        self.exponents = self.exponents + exponent
+        _, exponent = np.frexp(self.plain.max(axis=(1, 2)))
+        self.plain = np.ldexp(self.plain, -exponent[:, None, None])
+
+
+def chord_root(signed: Floats, log_mu: Floats, exponents: Ints) -> Floats:
+    """The log of the root in μ of the chord between the last positive and the first negative value, (c, Q, v).
+
+    Args:
+        signed: values divided by √μ and by 2^exponent, (c, Q, G, v), along rising μ.
+        log_mu: (Q, G).
+        exponents: (Q, G).
+
+    Returns:
+        The smallest μ where none is positive; +∞ where the last one is.
+    """
+    many, positive = signed.shape[2], signed > 0
+    after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
+    high, low = np.minimum(after, many - 1), np.maximum(after - 1, 0)
+    row = np.arange(len(log_mu))[None, :, None]
+    log_low, log_high = log_mu[row, low], log_mu[row, high]
+    above, below = (np.take_along_axis(signed, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+    shift = np.clip(exponents[row, low] - exponents[row, high], -900, 900)
+    above = np.ldexp(above, shift) * np.exp((log_low - log_high) / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = above / (above - below)
+    share = np.where(np.isfinite(share), np.clip(share * (1 + 16 * UNIT), 0.0, 1.0), 1.0)
+    root = np.minimum(log_low + np.log1p(np.expm1(np.minimum(log_high - log_low, 700.0)) * share), log_high)
+    return np.where(after == 0, log_mu[None, :, :1], np.where(after == many, np.inf, root))
+
+
+def _any_start(boosted: Floats, x: Floats, y: Floats, possible: Mask, log_mu: Floats) -> Floats:
+    """What no algorithm passes at an open end whose record has any distribution s, (c, Q).
+
+    s has a root between two μ only if s·g ≥ 0 at the smaller one. The largest prior ratio (s·y)/(s·x) under that
+    condition is a linear-fractional programme over a simplex with one constraint: a state with g ≥ 0 reaches it, or two
+    states with s·g = 0.
+    """
+    either = (possible[:, 0] | possible[:, 1])[:, :, None]
+    g = np.where(either, boosted, -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        single = np.where(g >= 0, (y / np.maximum(x, 0))[:, :, None], 0.0)
+        best = np.where(np.isnan(single), 0.0, single).max(axis=3)
+        for u in range(x.shape[2]):
+            up, down = g[..., u : u + 1], -g
+            top = down * y[:, :, None, u : u + 1] + up * y[:, :, None]
+            bottom = down * np.maximum(x, 0)[:, :, None, u : u + 1] + up * np.maximum(x, 0)[:, :, None]
+            pair = np.where((up > 0) & (down > 0) & either, top / bottom, 0.0)
+            best = np.maximum(best, np.where(np.isnan(pair), np.inf, pair).max(axis=3))
+        largest = np.where(either[:, :, 0], y / np.maximum(x, 0), 0.0)
+        largest = np.where(np.isnan(largest), np.inf, largest).max(axis=2)
+        beyond = np.concatenate([log_mu[:, 1:], np.full((len(log_mu), 1), np.inf)], axis=1)
+        found = np.where(best > 0, beyond + np.log(best), -np.inf).max(axis=2)
+        return np.maximum(found, log_mu[:, 0] + np.log(largest))
+
+
+def explicit(
+    side: Side,
+    rows: Rows,
+    log_mu: Floats,
+    sizes: Ints,
+    tolerance: float,
+    open_ends: list[Floats] | None = None,
+) -> Iterator[Floats]:
+    """What the algorithm that asks the questions of one μ a row adds at the first record of each step, (Q, k + 1).
+
+    These are lower bounds: the algorithm exists. Inside a block the questions of its first record are asked, unless
+    they change; then the block is halved. Vectors at the open ends of the first row, (4, k), are added to a list.
+    """
+    at, m = np.arange(len(rows)), len(side.kernels)
+    kernel = side.kernels[rows.offsets % m]
+    plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)
+    asked, half = plain.copy(), np.exp(log_mu / 2)[:, None]
+    distance, spent_rounding = 1, 0.0
+    for size in sizes.tolist():
+        loss = side.losses[(rows.offsets + distance - 1) % len(side.losses)]
+        yield _reached(side, asked, plain, loss, half, spent_rounding)
+        if open_ends is not None:
+            damp = np.where(asked[0, 0] / half[0] > asked[0, 1] * half[0], 1.0, np.exp(-loss[0]))
+            open_ends.append(np.concatenate([asked[0] * damp, plain[0]]))
+        if size == 1:
+            damp = np.where(asked[:, :1] / half[:, None] > asked[:, 1:] * half[:, None], 1.0, np.exp(-loss)[:, None, None])
+            kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
+            asked, plain = (asked * damp) @ kernels, plain @ kernels
+        else:
+            asked = _ask(side.powers, asked, half, size, max(1, int(distance * tolerance)))
+            plain = plain @ side.powers.plain(size)[0]
+        distance += size
+        spent_rounding = 4 * side.rounding(distance)
+        asked = asked / asked.max(axis=(1, 2), keepdims=True).clip(TINY)
+        plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
+
+
+def _ask(powers: KernelPowers, asked: Floats, half: Floats, size: int, smallest: int) -> Floats:
+    """Pass a block with the questions of its first record; halved where the questions of its last one differ."""
+    signs = asked[:, 0] / half > asked[:, 1] * half
+    out = powers.apply(asked, signs, size)
+    if size > smallest:
+        changed = np.flatnonzero(((out[:, 0] / half > out[:, 1] * half) != signs).any(axis=1))
+        if len(changed):
+            middle = _ask(powers, asked[changed], half[changed], size // 2, smallest)
+            out[changed] = _ask(powers, middle, half[changed], size // 2, smallest)
+    return out
+
+
+def _reached(side: Side, asked: Floats, plain: Floats, loss: Floats, half: Floats, rounding: float) -> Floats:
+    """The ends of one record, (Q, k + 1)."""
+    k = side.size
+    out = np.full((len(asked), k + 1), -np.inf)
+    last = loss if side.last_loss is None else np.full_like(loss, side.last_loss)
+    damp = np.where(asked[:, 0] / half > asked[:, 1] * half, 1.0, np.exp(-last)[:, None])
+    n, d, x, y = asked[:, 0], asked[:, 1], plain[:, 0], plain[:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if side.known:
+            sound = (n > TINY) & (d > TINY) & (x > TINY) & (y > TINY)
+            out[:, :k] = np.where(sound, np.log(n) - np.log(d) + np.log(y) - np.log(x) - rounding, -np.inf)
+        if side.weights is None:
+            out[:, k] = best_first_distribution(n * damp, d * damp, x, y)[0] - rounding
+        else:
+            parts = [(vector @ side.weights) for vector in (n * damp, d * damp, x, y)]
+            logs = [np.log(part) for part in parts]
+            found = logs[0] - logs[1] + logs[3] - logs[2] - rounding
+            out[:, k] = np.where(np.min(parts, axis=0) > TINY, found, -np.inf)
+    return out
+
+
+def best_first_distribution(n: Floats, d: Floats, x: Floats, y: Floats) -> tuple[Floats, Ints, Floats]:
+    """The best mixture of two states for (s·n)(s·y)/((s·d)(s·x)), (Q,): its log, the states (Q, 2), and the share.
+
+    A lower bound is wanted, so shares on a grid of odds are enough.
+    """
+    shares = 1 / (1 + np.exp(np.linspace(-12, 12, 49)))
+    count, k = n.shape
+    u, v = np.triu_indices(k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [
+            np.log(part[:, u, None] * shares + part[:, v, None] * (1 - shares))  # (Q, pairs, shares)
+            for part in (n, d, x, y)
+        ]
+        value = logs[0] - logs[1] + logs[3] - logs[2]
+    flat = np.where(np.isfinite(value), value, -np.inf).reshape(count, -1)
+    best = flat.argmax(axis=1)
+    pair, share = np.divmod(best, len(shares))
+    return flat[np.arange(count), best], np.stack([u[pair], v[pair]], axis=1), shares[share]

@@ -1,0 +1,398 @@
+"""The search over μ: brackets of both sides of targets, narrowed until the worst target is known to a tolerance.
+
+A target adds up its own loss and both of its sides (Theorem 2). Each side has a profile: for every end the smallest
+upper and the largest lower bound of all passes so far. A search starts with μ that are spread evenly. It goes on with μ
+at the levels where an end must be bounded for its target to stay within the goal, and halves the blocks of records in
+which that is not yet shown. The goal is the best lower bound, widened by the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.bounds.tight.recursion import Pass, Rows, Side, block_size, explicit
+
+GRID: Final = 24
+"""Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
+_ROUNDS: Final = 40
+"""Passes after which a bracket that is still open is given back as it is."""
+_CELLS: Final = 1 << 16
+"""Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
+_SHARES: Final = np.array([1e-5, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.45, 0.65])
+"""Where new μ are placed between a lower and an upper end."""
+ENDLESS: Final = -1
+"""The number of records on a side that has no end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Records that are attacked, each with a pair of values and two sides, which are rows of the two profiles."""
+
+    own: Floats
+    """(J,): the target's own loss."""
+    row: Ints
+    """(2, J): rows of the profiles before and after."""
+    records: Ints
+    """(2, J): records on either side; ``ENDLESS``: any number."""
+    group: Ints
+    """(J,): targets of a group are compared: only the largest leakage of each group is wanted."""
+
+
+class Profile:
+    """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
+
+    def __init__(
+        self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None
+    ) -> None:
+        """Nothing is known at first.
+
+        Args:
+            side: the side.
+            rows: its rows.
+            records: how many records each row has at most, (Q,).
+            tolerance: how near both ends of a bracket are to be, as a share.
+            possible: (t, k): values that the farthest records can have, the last one first; None: all.
+        """
+        self.side, self.rows, self.tolerance = side, rows, tolerance
+        self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
+        self.records = np.where(records == ENDLESS, 1 << 48, records)
+        self.depth = int(self.records.max(initial=0))
+        self.sizes: Ints = np.zeros(0, dtype=np.int64)
+        self.first: Ints = np.zeros(0, dtype=np.int64)
+        shape = (len(rows), 0, side.size + 1)
+        self.lower, self.upper, self.prior, self.best, self.loose = (np.zeros(shape) for _ in range(5))
+        self.tail = np.zeros(shape[:2])
+
+    def _extend(self, steps: int) -> int:
+        """Make room for some more steps; return how many there are."""
+        new, distance = [], int(self.first[-1] + self.sizes[-1]) if len(self.sizes) else 1
+        while len(new) < steps and distance <= self.depth:
+            new.append(block_size(self.side, distance, self.depth - distance + 1))
+            distance += new[-1]
+        if new:
+            self._set_steps(np.concatenate([self.sizes, new]).astype(np.int64))
+            q, k = len(self.rows), self.side.size + 1
+            more = (q, len(new), k)
+            self.lower = np.concatenate([self.lower, np.full(more, -np.inf)], axis=1)
+            self.upper = np.concatenate([self.upper, np.full(more, np.inf)], axis=1)
+            self.prior, self.best, self.loose = (
+                np.concatenate([a, np.zeros(more)], axis=1) for a in (self.prior, self.best, self.loose)
+            )
+            self.tail = np.concatenate([self.tail, np.full(more[:2], np.inf)], axis=1)
+        return len(self.sizes)
+
+    def _set_steps(self, sizes: Ints) -> None:
+        self.sizes = sizes
+        self.first = 1 + np.cumsum(sizes) - sizes
+
+    def learn(self, at: Ints, log_mu: Floats, level: Floats) -> None:
+        """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,)."""
+        work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
+        while True:
+            if s >= len(self.sizes) and self._extend(32) == s:
+                return
+            if self.sizes[s] == 1:
+                most = min(64, max(1, _CELLS // (log_mu.size * (self.side.size + 1))))
+                number = int(np.argmax(np.append(self.sizes[s : s + most] != 1, True)))
+                ends = work.singles(number)
+            else:
+                number, ends = 1, work.block(int(self.sizes[s]))
+            where = np.ix_(at, np.arange(s, s + number))
+            self.upper[where] = np.minimum(self.upper[where], np.swapaxes(ends.upper, 0, 1))
+            self.prior[where], self.loose[where] = (np.swapaxes(a, 0, 1) for a in (ends.prior, ends.loose))
+            self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
+            s += number
+            reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
+            beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
+            flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * self.tail[at, s - 1])
+            if (beyond | flat | (work.distance > self.records[at])).all():
+                return
+
+    def ask(self, at: Ints, log_mu: Floats) -> None:
+        """Follow explicit algorithms for some rows, at several μ each, (Q, G)."""
+        count, many = log_mu.shape
+        rows = self.rows.pick(np.repeat(at, many))
+        found = explicit(self.side, rows, log_mu.ravel(), self.sizes, self.tolerance)
+        lower = np.array(list(found)).reshape(len(self.sizes), count, many, -1)
+        which = lower.argmax(axis=2)
+        lower = np.swapaxes(np.minimum(lower.max(axis=2), np.swapaxes(self.upper[at], 0, 1)), 0, 1)
+        better = lower > self.lower[at]
+        self.lower[at] = np.where(better, lower, self.lower[at])
+        mu = log_mu[np.arange(count)[None, :, None], which]
+        self.best[at] = np.where(better, np.swapaxes(mu, 0, 1), self.best[at])
+
+    def split(self, steps: Mask) -> None:
+        """Cut blocks of records into four; bounds of a block hold for each part."""
+        parts = np.where(steps, np.minimum(self.sizes, 4), 1)
+        source = np.repeat(np.arange(len(self.sizes)), parts)
+        begins = np.concatenate([[True], source[1:] != source[:-1]])
+        self._set_steps(np.repeat(self.sizes // parts, parts))
+        self.lower = np.where(begins[:, None], self.lower[:, source], -np.inf)
+        self.upper, self.prior, self.best, self.loose = (
+            a[:, source] for a in (self.upper, self.prior, self.best, self.loose)
+        )
+        last = np.concatenate([begins[1:], [True]])
+        self.tail = np.where(last, self.tail[:, source], np.inf)
+
+    def bounds(self) -> Floats:
+        """Upper bounds of all ends, (Q, S, k + 1), each also bounded by the tails before it."""
+        out = self.upper.copy()
+        beyond = np.minimum.accumulate(self.tail, axis=1)[:, :-1]
+        out[:, 1:] = np.minimum(out[:, 1:], np.where(np.isneginf(out[:, 1:]), np.inf, beyond[:, :, None]))
+        return out
+
+    def _value(self, ends: Floats, beyond: Floats, row: Ints, records: Ints) -> Floats:
+        """What a side adds, (J,), for some rows and numbers of records: its open end, or a record that may be known."""
+        count, steps = ends.shape[:2]
+        near = len(self.possible) - 1
+        known = np.where(self.possible[-1], ends[..., :-1], -np.inf).max(axis=2, initial=-np.inf)
+        none = np.full((count, 1), -np.inf)
+        known = np.concatenate([none, np.maximum.accumulate(known, axis=1), known.max(axis=1, keepdims=True)], axis=1)
+        every = np.maximum(known[:, -1], np.maximum(ends[..., -1].max(axis=1, initial=0.0), beyond))
+        open_end = np.concatenate([np.zeros((count, 1)), ends[..., -1], every[:, None]], axis=1)
+        far = np.where(records == ENDLESS, ENDLESS, np.maximum(records - near, 0))
+        out = np.maximum(open_end[row, self.step_of(records)], known[row, self.step_of(far)])
+        for j in range(near):  # record j of the series is known, and can have few values
+            step = np.where((records == ENDLESS) | (records <= j), 0, self.step_of(np.maximum(records - j, 0)))
+            inside = (step > 0) & (step <= steps)
+            value = np.where(self.possible[j], ends[row, np.where(inside, step - 1, 0), :-1], -np.inf).max(axis=1)
+            out = np.where(inside, np.maximum(out, value), out)
+        return np.maximum(out, 0.0)
+
+    def step_of(self, records: Ints) -> Ints:
+        """The number of the step that holds a record, from 1 on; 0: no record, the number of steps + 1: beyond all."""
+        step = np.searchsorted(self.first, records, side="right")
+        beyond = records >= (self.first[-1] + self.sizes[-1] if len(self.sizes) else 1)
+        return np.where(records == 0, 0, np.where((records == ENDLESS) | beyond, len(self.sizes) + 1, step))
+
+    def limits(self, row: Ints, records: Ints) -> tuple[Floats, Floats]:
+        """What a side adds at least and at most, (J,) each, for some rows and numbers of records."""
+        nothing = np.zeros(len(self.rows))
+        if not len(self.sizes):
+            return nothing[row], nothing[row]
+        tail = np.minimum.accumulate(self.tail, axis=1)[:, -1]
+        tail = np.where(self.first[-1] + self.sizes[-1] > self.records, 0.0, tail)
+        lower, step = self.lower, self.step_of(records)
+        if not self.side.monotone:  # an open end is reached at exactly its number of records
+            first = self.first[(step - 1).clip(0, len(self.first) - 1)]
+            exact = (records == ENDLESS) | (step == 0) | (first == records)
+            closed = lower.copy()
+            closed[..., -1] = -np.inf
+            low = np.where(
+                exact, self._value(lower, nothing, row, records), self._value(closed, nothing, row, records)
+            )
+        else:
+            low = self._value(lower, nothing, row, records)
+        return low, self._value(self.bounds(), tail, row, records)
+
+    def best_end(self, row: int, records: int) -> tuple[int, int, float, float]:
+        """Distance, state (−1: open end), value and log μ of the end behind a lower bound; distance 0: nothing."""
+        steps = len(self.sizes) if records == ENDLESS else int(np.searchsorted(self.first, records, side="right"))
+        ends = self.lower[row, :steps].copy()
+        if records != ENDLESS:
+            place = np.clip(records - self.first[:steps], 0, len(self.possible) - 1)
+            ends[:, :-1] = np.where(self.possible[place], ends[:, :-1], -np.inf)
+            if not self.side.monotone:
+                ends[self.first[:steps] != records, -1] = -np.inf
+        if steps == 0 or ends.max() <= 0:
+            return 0, -1, 0.0, 0.0
+        step, state = np.unravel_index(int(ends.argmax()), ends.shape)
+        value, log_mu = float(ends[step, state]), float(self.best[row, step, state])
+        return int(self.first[step]), -1 if state == self.side.size else int(state), value, log_mu
+
+
+class Search:
+    """Profiles of both sides of some targets. Both may be one profile, where the chain is the same read backwards."""
+
+    def __init__(
+        self, sides: tuple[Profile, Profile], targets: Callable[[Ints], Targets], guess: tuple[Floats, Floats]
+    ) -> None:
+        self.sides, self.make_targets, self.guess = sides, targets, guess
+        self.which = (1,) if sides[0] is sides[1] else (0, 1)
+        self.targets = targets(self._cuts())
+        self.lower = self.upper = self.targets.own
+
+    def _cuts(self) -> Ints:
+        """Numbers of records at which what a side adds may change."""
+        first = np.concatenate([side.first for side in self.sides])
+        return np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)]))
+
+    def _measure(self) -> tuple[list[Floats], list[Floats]]:
+        """What each side adds to each target at least and at most: two lists of (J,)."""
+        lower, upper = [], []
+        for i, side in enumerate(self.sides):
+            least, most = side.limits(self.targets.row[i], self.targets.records[i])
+            lower.append(least)
+            upper.append(most)
+        self.lower = self.targets.own + lower[0] + lower[1]
+        self.upper = self.targets.own + upper[0] + upper[1]
+        return lower, upper
+
+    def run(self, tolerance: float, floor: Floats) -> None:
+        """Narrow the brackets until the largest upper end of each group is near its largest lower end.
+
+        Where a ``floor`` of a group, (groups,), is known to be leaked, it is enough that no target leaks more.
+        """
+        rows: list[Ints] = [np.arange(len(side.rows)) for side in self.sides]
+        grids = [first_grid(side.side, side.rows, self.guess[i], GRID) for i, side in enumerate(self.sides)]
+        levels = [np.full(len(side.rows), -np.inf) for side in self.sides]
+        for attempt in range(_ROUNDS):
+            for i in self.which:
+                if len(rows[i]):
+                    self.sides[i].learn(rows[i], grids[i], levels[i])
+            self.targets = self.make_targets(self._cuts())
+            self._measure()
+            self._ask(floor)
+            lower, upper = self._measure()
+            best = floor.copy()
+            np.maximum.at(best, self.targets.group, self.lower)
+            goal = best[self.targets.group] * (1 + 0.9 * tolerance)
+            wide = self.upper > best[self.targets.group] * (1 + tolerance)
+            if not wide.any():
+                return
+            wide = self.upper > goal
+            for i in self.which:
+                need = self._need(i, wide, goal, lower, upper)
+                levels[i] = need.min(axis=1)
+                open_ends = self._open_ends(self.sides[i], need)
+                rows[i], grids[i] = next_grid(self.sides[i], need, open_ends)
+                loose = open_ends & (self.sides[i].loose > tolerance / 8 * need[:, :-1, None])
+                if loose.any():
+                    self.sides[i].split((self.sides[i].sizes > 1) & loose.any(axis=(0, 2)))
+            if not any(len(rows[i]) for i in self.which):
+                return
+
+    def _ask(self, floor: Floats) -> None:
+        """Lower bounds for the rows whose targets have the largest upper ends."""
+        best = floor.copy()
+        np.maximum.at(best, self.targets.group, self.lower)
+        open_targets = self.upper > best[self.targets.group]
+        for i in self.which:
+            side = self.sides[i]
+            at = np.unique(self.targets.row[i, open_targets])
+            if not len(at) or not len(side.sizes):
+                continue
+            bounds = np.where(np.isfinite(side.upper[at]), side.bounds()[at], -np.inf)
+            if len(at) > 64 and len(best) == 1:
+                at = at[np.argsort(-bounds.max(axis=(1, 2)))[:64]]
+                bounds = np.where(np.isfinite(side.upper[at]), side.bounds()[at], -np.inf)
+            mu = []
+            for values in (bounds, side.lower[at]):
+                flat = values.reshape(len(at), -1)
+                pick = flat.argmax(axis=1)
+                top = flat[np.arange(len(at)), pick]
+                prior = side.prior[at].reshape(len(at), -1)[np.arange(len(at)), pick]
+                mu.append(np.clip(np.where(np.isfinite(top), top, 0.0) - prior, -600, 600))
+            side.ask(at, np.stack(mu, axis=1))
+
+    def _need(self, side: int, wide: Mask, goal: Floats, lower: list[Floats], upper: list[Floats]) -> Floats:
+        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
+        own, other, profile = self.targets.own[wide], 1 - side, self.sides[side]
+        slack = np.maximum(goal[wide] - own - lower[0][wide] - lower[1][wide], 0.0) / 2
+        need = np.maximum(lower[side][wide] + slack, goal[wide] - own - upper[other][wide])
+        step = profile.step_of(self.targets.records[side][wide])
+        out = np.full((len(profile.rows), len(profile.sizes) + 1), np.inf)
+        some = step > 0
+        np.minimum.at(out, (self.targets.row[side][wide][some], step[some] - 1), need[some])
+        if profile.side.known or (step == len(profile.sizes) + 1).any():
+            out = np.minimum.accumulate(out[:, ::-1], axis=1)[:, ::-1]
+        return out
+
+    @staticmethod
+    def _open_ends(side: Profile, need: Floats) -> Mask:
+        """Ends that are not yet bounded by their level, (Q, S, k + 1)."""
+        ends = side.bounds()
+        return np.asarray((ends > need[:, :-1, None]) & (ends > 0))
+
+
+def first_grid(side: Side, rows: Rows, guess: Floats, many: int) -> Floats:
+    """Values of log μ for every row, (Q, G): around the prior ratios of the first step, and up to a guess."""
+    shares = np.concatenate([np.linspace(0.0, 1.0, many // 2 if side.known else many - 3), [1.5, 2.5, 5.0]])
+    near = shares * guess[:, None]
+    if not side.known and side.weights is not None:
+        return _sorted(near)
+    at, kernel = np.arange(len(rows)), side.kernels[rows.offsets % len(side.kernels)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prior = np.log(kernel[at, rows.y]) - np.log(kernel[at, rows.x])
+    prior = np.where(np.isfinite(prior), prior, 0.0)
+    high, low = prior.max(axis=1).clip(0, 50), prior.min(axis=1).clip(-50, 0)
+    wide = -high[:, None] + np.linspace(0.0, 1.0, many // 2 - 3) * (guess - low + high)[:, None]
+    return _sorted(np.concatenate([wide, near], axis=1))
+
+
+def _sorted(grid: Floats) -> Floats:
+    """Beyond logarithms of ±600 group privacy is the bound."""
+    return np.sort(np.clip(grid, -600.0, 600.0), axis=1)
+
+
+def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Floats]:
+    """Rows with ends that are not yet bounded by their level, and new values of log μ for them."""
+    ends, tails = side.bounds(), np.minimum.accumulate(side.tail, axis=1)[:, -1]
+    reached = int(side.first[-1] + side.sizes[-1]) if len(side.sizes) else 1
+    rows, grids = [], []
+    for q in np.flatnonzero(open_ends.any(axis=(1, 2)) | (tails > need[:, -1])):
+        level = np.repeat(need[q, :-1, None], ends.shape[2], axis=1)
+        seen = open_ends[q] & np.isfinite(side.upper[q])
+        open_tail = bool(reached <= side.records[q] and tails[q] > need[q, -1]) or bool((open_ends[q] & ~seen).any())
+        parts: list[Floats] = []
+        if seen.any():
+            top, wanted, prior = ends[q][seen], level[seen], side.prior[q][seen]
+            worst = np.argsort(wanted - top)[: GRID // 4]
+            even = np.argsort(prior)[np.linspace(0, len(prior) - 1, GRID // 4).astype(int)]
+            for some in (worst, even):
+                middle = (wanted[some] + np.minimum(top[some], 2 * wanted[some] + 1)) / 2
+                parts += [wanted[some] - prior[some], middle - prior[some]]
+            low = side.lower[q][seen][worst[0]]
+            near = wanted[worst[0]] + (top[worst[0]] - wanted[worst[0]]) * _SHARES
+            parts += [near - prior[worst[0]], np.array([max(low, 0.0) - prior[worst[0]]])]
+        if open_tail:
+            low = max(float(side.lower[q].max(initial=0.0)), 0.0)
+            finite = need[q][np.isfinite(need[q])]
+            wanted_tail = float(need[q, -1]) if np.isfinite(need[q, -1]) else float(finite.max(initial=low))
+            top_tail = tails[q] if np.isfinite(tails[q]) else 4 * max(wanted_tail, low) + 0.1
+            parts += [low + (max(top_tail, wanted_tail) - low) * _SHARES, np.array([low, wanted_tail])]
+        if parts:
+            rows.append(q)
+            grids.append(np.unique(np.concatenate(parts)))
+    width = max((len(grid) for grid in grids), default=1)
+    padded = [np.concatenate([grid, grid[-1] + 1.0 + np.arange(width - len(grid))]) for grid in grids]
+    return np.array(rows, dtype=np.int64), _sorted(np.array(padded).reshape(len(rows), width))
+
+
+def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float) -> Mask:
+    """Which rows are shown by one pass to add at most their level, (Q,), at every end.
+
+    Args:
+        side: the side.
+        rows: its rows.
+        level: what each may add, (Q,).
+        records: how many records each has at most, (Q,).
+        exact: whether a series ends behind exactly that many records, or may end before.
+        tolerance: for blocks of records.
+    """
+    done, at = records == 0, np.flatnonzero(records != 0)
+    most = np.where(records == ENDLESS, 1 << 48, records)
+    depth = int(most.max(initial=0))
+    work = Pass(side, rows.pick(at), first_grid(side, rows, level, GRID // 2)[at], tolerance)
+    while len(at):
+        first = work.distance
+        size = block_size(side, first, depth - first + 1)
+        some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
+        ends = work.singles(some) if size == 1 else work.block(size)
+        upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
+        if exact:
+            upper[..., -1] = np.where(distances == most[at], upper[..., -1], -np.inf)
+        inside = (distances <= most[at])[..., None]
+        top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
+        proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]))
+        lost = (top > level[at]) | (ends.decided[-1] & np.isinf(ends.tail[-1]))
+        done[at[proved]] = True
+        keep = ~(proved | lost)
+        at = at[keep]
+        work.keep(keep)
+    return done
