@@ -32,9 +32,11 @@ class ChainBound:
         self.adversary, self.length, self.tolerance = adversary, length, tolerance
         self._worst_rows: Ints | None = None
         self._odds: OddsCurve | None = None
-        two_values = inputs.supports(self.chain, min(length or 1, self.chain.size**2) if length else 1).sum(axis=1) > 1
-        self.certain = self.chain.size == 1 or (length is not None and length <= 1 and not two_values.any())
         self.alone = adversary == "dp" or self.chain.independent or length == 1
+        # A stationary chain with a period or several classes has two values whose pasts and futures never meet: each
+        # record adds its whole loss. Without end, such values make what is learned grow for ever.
+        self.unbounded = self.chain.stationary and not self.chain.primitive
+        self.unbounded |= length is None and inputs.leaks_without_bound(self.chain)
 
     def problem(self, loss: float) -> Problem:
         """The targets: at every position, or record by record where kernels change and the start is given."""
@@ -53,6 +55,8 @@ class ChainBound:
         problem = self.problem(loss)
         if self.alone or loss == 0 or not len(problem):
             return self._own(loss, problem)
+        if self.unbounded:
+            return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
         found = solve(problem, self.tolerance)
         self._worst_rows = np.array([int(found.row[0])])
         return self._result(loss, problem, found)
@@ -62,6 +66,8 @@ class ChainBound:
         problem = self.problem(loss)
         if self.alone or not len(problem):
             return self._own(loss, problem).upper
+        if self.unbounded:
+            return self.group(loss)
         if self._worst_rows is None:
             return self.leakage(loss).lower
         one = replace(

@@ -241,7 +241,7 @@ def tells_all(chain: Chain) -> bool:
     return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
 
 
-def tells_ever_more(chain: Chain) -> bool:
+def leaks_without_bound(chain: Chain) -> bool:
     """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
 
     Of two values that have no future in common the records to come tell all, each a factor of e^loss. And so do those

@@ -83,6 +83,13 @@ class Side:
         return bool((self.weights == 1).all() and stochastic)
 
     @cached_property
+    def calm(self) -> bool:
+        """Whether nothing lasts long and alternates: questions then stay the same for many records."""
+        values = np.linalg.eigvals(self.kernels[0])
+        slow = values[np.abs(values) > 0.9 * np.abs(values).max(initial=0.0)]
+        return bool((np.abs(np.angle(slow)) < 0.1).all())
+
+    @cached_property
     def powers(self) -> KernelPowers:
         """Powers of the kernel with some rows damped, of a uniform side."""
         return KernelPowers(self.kernels[0], float(self.losses[0]))
@@ -182,8 +189,10 @@ class Ends:
     """(c, Q, k + 1): log r at the first record of the step."""
     tail: Floats
     """(c, Q): no algorithm adds more at any end beyond the step."""
+    largest: Floats
+    """(c, Q): the log of the largest prior ratio of any state, behind the step."""
     spread: Floats
-    """(c, Q): the log of the largest prior ratio of any state, at the last record of the step."""
+    """(c, Q): how much larger that is than the smallest one."""
     decided: Mask
     """(c, Q): whether every vector has one sign, so that farther ends say nothing new about these μ."""
     loose: Floats
@@ -192,7 +201,7 @@ class Ends:
 
 def block_size(side: Side, distance: int, records: int) -> int:
     """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
-    if not side.uniform or distance < 4 * side.size**2:
+    if not side.uniform or distance < (4 * side.size**2 if side.calm else 1 << 15):
         return 1
     return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
 
@@ -235,16 +244,35 @@ class Pass:
     def singles(self, number: int) -> Ends:
         """Read the ends of some records one by one, and go to the record behind them."""
         count, many, k = *self.log_mu.shape, self.side.size
-        seen, plain = np.empty((number, count, many, k)), np.empty((number, count, 2, k))
+        seen, plain = np.empty((number, count, many, k + 1)), np.empty((number, count, 2, k + 1))
         possible, spent = np.empty((number, 2, count, k), dtype=bool), np.empty((number, count))
         losses = np.empty((number, count))
         for c in range(number):
-            seen[c], plain[c], possible[c], spent[c] = self.vectors, self.plain, self._possible(), self.spent
-            losses[c] = self.losses
+            seen[c], plain[c], losses[c] = self._with_open_end(self.vectors), self._with_total(self.plain), self.losses
+            possible[c], spent[c] = self._possible(), self.spent
             self._one_record()
-        out = self._ends(seen, plain, plain, possible, spent, losses, np.arange(number) + self.distance - number)
+        out = self._ends(seen, plain, plain, possible, spent, losses)
         self._rescale()
         return out
+
+    def _with_open_end(self, vectors: Floats) -> Floats:
+        """Vectors, (Q, G, k), with what belongs to the open end as their last column."""
+        side = self.side
+        if side.weights is None:
+            return np.concatenate([vectors, np.zeros((*vectors.shape[:2], 1))], axis=2)
+        total = np.where(vectors > 0, vectors, vectors * self._last_damp) @ side.weights
+        return np.concatenate([vectors, total[..., None]], axis=2)
+
+    def _with_total(self, plain: Floats) -> Floats:
+        """Plain distributions, (Q, 2, k), with the prior of the open end as their last column."""
+        weights = np.zeros(self.side.size) if self.side.weights is None else self.side.weights
+        return np.concatenate([plain, (plain @ weights)[..., None]], axis=2)
+
+    @property
+    def _last_damp(self) -> Floats:
+        """What the record at the current distance damps if the series ends there, (Q, 1, 1)."""
+        last = self.losses if self.side.last_loss is None else np.full(len(self.rows), self.side.last_loss)
+        return np.exp(-last)[:, None, None]
 
     def _one_record(self) -> None:
         side, m = self.side, len(self.side.kernels)
@@ -281,50 +309,60 @@ class Pass:
 
     def block(self, size: int) -> Ends:
         """Read the ends of a block of records, and go to the record behind it."""
-        powers, (count, many), k = self.side.powers, self.log_mu.shape, self.side.size
-        share = 1 + 1e-9
-        start, plain = self.vectors, self.plain
-        bend = self._bend(start.reshape(-1, k), size).reshape(start.shape) * share
-        power, most = powers.plain(size)
-        plain_bend = np.abs(plain @ self.side.kernels[0] - plain) + 4 * self.side.rounding(1) * plain
-        plain_bend = plain_bend @ (most @ powers.drift) * (share * size * size / 2)
+        (count, many), k = self.log_mu.shape, self.side.size
+        start, plain = self._with_open_end(self.vectors), self._with_total(self.plain)
+        bend, plain_bend = self._bends(size)
         before, inside = self._possible(), self._possible(size)
         spent, losses = self.spent, self.losses
-        stop = self._advance(start.reshape(-1, k), size, np.repeat(np.logical_or(*inside), many, axis=0))
-        self.vectors, self.plain = stop.reshape(start.shape), plain @ power
+        possible = np.repeat(np.logical_or(*inside), many, axis=0)
+        self.vectors = self._advance(self.vectors.reshape(-1, k), size, possible).reshape(count, many, k)
+        self.plain = self.plain @ self.side.powers.plain(size)[0]
         self.spent = spent + size * losses
         self._move(size)
         # The first record of the block, the one behind it, and envelopes of the values between, on four parts.
+        stop, plain_stop = self._with_open_end(self.vectors), self._with_total(self.plain)
         ends = np.linspace(0, 1, 5)[:, None, None, None]
-        curve = (1 - ends) * start + ends * self.vectors + ends * (1 - ends) * bend
-        line, hump = (1 - ends) * plain + ends * self.plain, ends * (1 - ends) * plain_bend
-        low, high = line - hump, line + hump
-        points = np.stack([plain, self.plain])
+        curve = (1 - ends) * start + ends * stop + ends * (1 - ends) * bend
+        line, hump = (1 - ends) * plain + ends * plain_stop, ends * (1 - ends) * plain_bend
+        low, high, points = line - hump, line + hump, np.stack([plain, plain_stop])
         read = self._ends(
-            np.concatenate([[start, self.vectors], np.maximum(curve[:-1], curve[1:]) + bend / 64]),
+            np.concatenate([[start, stop], np.maximum(curve[:-1], curve[1:]) + bend / 64]),
             np.concatenate([points, np.minimum(low[:-1], low[1:]) - plain_bend / 64]),
             np.concatenate([points, np.maximum(high[:-1], high[1:]) + plain_bend / 64]),
             np.array([before, self._possible(), *(4 * [inside])]),
             np.array([spent, self.spent, *(4 * [self.spent - losses])]),
             np.broadcast_to(losses, (6, count)),
-            np.full(6, self.distance),
         )
-        upper = read.upper[2:].max(axis=0, keepdims=True)
+        upper, at_ends = read.upper[2:].max(axis=0, keepdims=True), read.upper[:2].max(axis=0)
         if self.side.monotone:
-            upper[..., -1] = read.upper[1, :, -1]
+            upper[..., -1], at_ends[..., -1] = read.upper[1, :, -1], read.upper[0, :, -1]
         with np.errstate(invalid="ignore"):
-            loose = upper - read.upper[:2].max(axis=0)
-        if self.side.monotone:
-            loose[..., -1] = read.upper[1, :, -1] - read.upper[0, :, -1]
+            loose = np.nan_to_num(upper - at_ends)
         self._rescale()
-        return Ends(upper, read.prior[:1], read.tail[1:2], read.spread[1:2], read.decided[1:2], np.nan_to_num(loose))
+        behind = (part[1:2] for part in (read.tail, read.largest, read.spread, read.decided))
+        return Ends(upper, read.prior[:1], *behind, loose)
 
-    def _bend(self, vectors: Floats, size: int) -> Floats:
-        """j²/2 times a bound on the second differences along a block, (R, k)."""
+    def _bends(self, size: int) -> tuple[Floats, Floats]:
+        """size²/2 times bounds on second differences along a block: of vectors and of plain distributions."""
+        side, powers, share = self.side, self.side.powers, (1 + 1e-9) * size * size / 2
+        weights = np.ones(side.size) if side.weights is None else side.weights
+        most = powers.plain(size)[1]
+        change = self._change(self.vectors.reshape(-1, side.size)).reshape(self.vectors.shape) @ most
+        bend = change @ powers.drift
+        # boost has two slopes: where a sign changes, the open end changes by the difference of them.
+        last = (bend + change * (1 - self._last_damp)) @ weights
+        plain = np.abs(self.plain @ powers.kernel - self.plain) + 4 * side.rounding(1) * self.plain
+        plain = plain @ (most @ powers.drift)
+        return (
+            np.concatenate([bend, last[..., None]], axis=2) * share,
+            np.concatenate([plain, (plain @ weights)[..., None]], axis=2) * share,
+        )
+
+    def _change(self, vectors: Floats) -> Floats:
+        """Bounds on the differences between vectors, (R, k), and those one record further."""
         powers = self.side.powers
         boosted = np.where(vectors > 0, vectors, vectors * powers.damp)
-        change = np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
-        return np.asarray(change @ (powers.plain(size)[1] @ powers.drift) * (size * size / 2))
+        return np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
 
     def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
         """Vectors, (R, k), behind a block: exact where signs are kept, halved where not, bounded where it is small."""
@@ -337,12 +375,12 @@ class Pass:
             least = parts[:, 0] * (1 - share) - parts[:, 1] * (1 + share)
             near = np.where(signs, least, -out)
             root = np.sqrt(np.abs(vectors)) + np.sqrt(np.maximum(near, 0))
-            bend = self._bend(vectors, size) * (1 + 1e-9)
+            bend = self._change(vectors) @ (powers.plain(size)[1] @ powers.drift) * ((1 + 1e-9) * size * size / 2)
             kept = ((near >= 0) & (root * root >= bend)).all(axis=1)
             kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
             open_rows = np.flatnonzero(~kept)
             if len(open_rows):
-                if size <= self.distance * self.tolerance:
+                if size <= 2 * self.distance * self.tolerance:
                     power = powers.plain(size)[0]
                     damp = powers.damp**size * (1 - share)
                     rest = vectors[open_rows]
@@ -357,49 +395,49 @@ class Pass:
         return out
 
     def _ends(
-        self, seen: Floats, low: Floats, high: Floats, possible: Mask, spent: Floats, losses: Floats, distances: Ints
+        self, seen: Floats, low: Floats, high: Floats, possible: Mask, spent: Floats, losses: Floats
     ) -> Ends:
-        """Bounds from vectors, (c, Q, G, k), and plain distributions from x and y, bounded below and above."""
+        """Bounds from vectors, (c, Q, G, k + 1), and plain distributions, (c, Q, 2, k + 1), bounded on both sides."""
         side, k = self.side, self.side.size
-        x, y = low[:, :, 0], high[:, :, 1]
+        x, y = np.maximum(low[:, :, 0], 0), high[:, :, 1]
         both = possible[:, 0] & possible[:, 1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(y) - np.log(np.maximum(x, 0))
-        ratio = np.where(both & ((x < TINY) | (y < TINY)), np.inf, ratio)
-        rounding = 2 * side.rounding(int(distances.max()))
         last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
-        upper, prior = np.full((*ratio.shape[:2], k + 1), -np.inf), np.zeros((*ratio.shape[:2], k + 1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(y) - np.log(x)
+        ratio[..., :k] = np.where(both & ((x[..., :k] < TINY) | (y[..., :k] < TINY)), np.inf, ratio[..., :k])
+        prior, upper = ratio.copy(), np.full(ratio.shape, -np.inf)
+        if side.weights is None:
+            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[..., None, None])[..., :k]
+            any_bound, prior[..., k] = _any_start(
+                boosted, x[..., :k], y[..., :k], possible, self.log_mu, self.exponents, side.rounding(self.distance)
+            )
+        elif side.monotone:
+            prior[..., k] = 0.0
+        rounding = 2 * side.rounding(self.distance)
+        columns = slice(0 if side.known else k, k + 1)
         with np.errstate(invalid="ignore"):
-            if side.known:
-                root = chord_root(seen, self.log_mu, self.exponents)
-                bound = np.minimum(root + ratio + rounding, spent[..., None])
-                upper[..., :k] = np.where(both, bound, -np.inf)
-                prior[..., :k] = np.where(both & np.isfinite(ratio), ratio, 0.0)
-            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[..., None, None])
-            if side.weights is None:
-                bound = _any_start(boosted, x, y, possible, self.log_mu)
-                upper[..., k] = np.minimum(bound + rounding, spent + last)
-            else:
-                total = (boosted @ side.weights)[..., None]
-                root = chord_root(total, self.log_mu, self.exponents)[..., 0]
-                if not side.monotone:
-                    start = np.maximum(low[:, :, 0], 0) @ side.weights
-                    with np.errstate(divide="ignore"):
-                        prior[..., k] = np.log(high[:, :, 1] @ side.weights) - np.log(start)
-                possible_end = [(part & (side.weights > 0)).any(axis=-1) for part in (possible[:, 0], possible[:, 1])]
-                bound = np.minimum(root + prior[..., k] + rounding, spent + last)
-                bound = np.where(np.isnan(bound), spent + last, bound)
-                upper[..., k] = np.where(possible_end[0] & possible_end[1], bound, -np.inf)
-                prior[..., k] = np.where(np.isfinite(prior[..., k]), prior[..., k], 0.0)
+            bound = chord_root(seen[..., columns], self.log_mu, self.exponents) + prior[..., columns] + rounding
+        upper[..., columns] = np.where(np.isnan(bound), np.inf, bound)
+        if side.weights is None:
+            upper[..., k] = any_bound + rounding
+            open_end = np.ones(both.shape[:2], dtype=bool)
+        else:
+            open_end = np.logical_and(*((possible[:, i] & (side.weights > 0)).any(axis=2) for i in (0, 1)))
+        group = np.concatenate([np.repeat(spent[..., None], k, axis=2), (spent + last)[..., None]], axis=2)
+        allowed = np.concatenate([both, open_end[..., None]], axis=2)
+        upper = np.where(allowed, np.minimum(upper, group), -np.inf)
         either = possible[:, 0] | possible[:, 1]
-        positive = (seen > 0) & either[:, :, None]
+        positive = (seen[..., :k] > 0) & either[:, :, None]
         dead = ~positive.any(axis=3)
         least = np.where(dead, self.log_mu, np.inf).min(axis=2)
-        spread = np.where(possible[:, 1], np.where(possible[:, 0], ratio, np.inf), -np.inf).max(axis=2)
+        largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
+        smallest = np.where(possible[:, 0], np.where(possible[:, 1], ratio[..., :k], -np.inf), np.inf).min(axis=2)
+        tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + largest + rounding)
         with np.errstate(invalid="ignore"):
-            tail = np.where(np.isinf(least), np.inf, least + spread + rounding)
+            spread = largest - smallest
         decided = (dead | (positive | ~either[:, :, None]).all(axis=3)).all(axis=2)
-        return Ends(upper, prior, tail, spread, decided, np.zeros_like(upper))
+        prior = np.where(np.isfinite(prior), prior, 0.0)
+        return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
 
     def _rescale(self) -> None:
         """Scale each vector with a power of two, so that nothing leaves the range of a double."""
@@ -436,29 +474,58 @@ def chord_root(signed: Floats, log_mu: Floats, exponents: Ints) -> Floats:
     return np.where(after == 0, log_mu[None, :, :1], np.where(after == many, np.inf, root))
 
 
-def _any_start(boosted: Floats, x: Floats, y: Floats, possible: Mask, log_mu: Floats) -> Floats:
-    """What no algorithm passes at an open end whose record has any distribution s, (c, Q).
+def _any_start(
+    boosted: Floats, x: Floats, y: Floats, possible: Mask, log_mu: Floats, exponents: Ints, rounding: float
+) -> tuple[Floats, Floats]:
+    """What no algorithm passes at an open end whose record has any distribution s, and its prior ratio, (c, Q) each.
 
-    s has a root between two μ only if s·g ≥ 0 at the smaller one. The largest prior ratio (s·y)/(s·x) under that
-    condition is a linear-fractional programme over a simplex with one constraint: a state with g ≥ 0 reaches it, or two
-    states with s·g = 0.
+    For s with a root between two μ the chord bounds root times prior ratio by (s·A)(s·y)/((s·B)(s·x)), with A and B
+    from the vectors at both μ. Other s have values of that quotient below their own. The quotient is largest for s with
+    at most two states (docs/theory/tight.md, "Any start"), and there at an end or at a root of a quadratic.
     """
     either = (possible[:, 0] | possible[:, 1])[:, :, None]
-    g = np.where(either, boosted, -np.inf)
+    g = np.where(either, boosted, 0.0)
+    k, width = x.shape[2], np.minimum(np.diff(log_mu, axis=1), 700.0)[..., None]
+    shift = np.clip(exponents[:, :-1] - exponents[:, 1:], -900, 900)[..., None]
+    above, below = np.ldexp(g[:, :, :-1], shift) * np.exp(-width / 2), g[:, :, 1:]
+    noise = 4 * rounding * (np.abs(above) + np.abs(below))
+    top = np.exp(width) * (above + noise) - below  # A/μ, at least
+    bottom = np.maximum(above - below - noise, 0.0)  # B, at most
+    best, root = np.full(g.shape[:2] + (g.shape[2] - 1,), -np.inf), np.zeros(g.shape[:2] + (g.shape[2] - 1,))
+    u, v = np.triu_indices(k)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        single = np.where(g >= 0, (y / np.maximum(x, 0))[:, :, None], 0.0)
-        best = np.where(np.isnan(single), 0.0, single).max(axis=3)
-        for u in range(x.shape[2]):
-            up, down = g[..., u : u + 1], -g
-            top = down * y[:, :, None, u : u + 1] + up * y[:, :, None]
-            bottom = down * np.maximum(x, 0)[:, :, None, u : u + 1] + up * np.maximum(x, 0)[:, :, None]
-            pair = np.where((up > 0) & (down > 0) & either, top / bottom, 0.0)
-            best = np.maximum(best, np.where(np.isnan(pair), np.inf, pair).max(axis=3))
-        largest = np.where(either[:, :, 0], y / np.maximum(x, 0), 0.0)
-        largest = np.where(np.isnan(largest), np.inf, largest).max(axis=2)
-        beyond = np.concatenate([log_mu[:, 1:], np.full((len(log_mu), 1), np.inf)], axis=1)
-        found = np.where(best > 0, beyond + np.log(best), -np.inf).max(axis=2)
-        return np.maximum(found, log_mu[:, 0] + np.log(largest))
+        for share in _best_shares(top, bottom, x[:, :, None], y[:, :, None], u, v):
+            mixed = [part[..., u] * (1 - share) + part[..., v] * share for part in (top, bottom, x[:, :, None], y[:, :, None])]
+            value = np.log(mixed[0]) + np.log(mixed[3]) - np.log(mixed[1]) - np.log(mixed[2])
+            value = np.where((mixed[3] > 0) & (mixed[0] > 0) & either[..., u] & either[..., v], value, -np.inf)
+            value = np.where(np.isnan(value), np.inf, value)
+            pick = value.argmax(axis=3)[..., None]
+            found = np.take_along_axis(value, pick, axis=3)[..., 0]
+            roots = np.log(mixed[0]) - np.log(mixed[1])
+            root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
+            best = np.maximum(best, found)
+        ratio = np.where(either[:, :, 0] & (y > 0), y / x, 0.0)
+        first = (log_mu[:, 0] + np.log(ratio.max(axis=2)))[..., None]
+        last = np.where((g[:, :, -1] > 0).any(axis=2), np.inf, -np.inf)[..., None]
+        bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)
+        roots = np.concatenate([np.broadcast_to(log_mu[:, :1], first.shape), log_mu[:, :-1] + root, last], axis=2)
+    which = bounds.argmax(axis=2)[..., None]
+    bound = bounds.max(axis=2)
+    with np.errstate(invalid="ignore"):
+        return bound, bound - np.take_along_axis(roots, which, axis=2)[..., 0]
+
+
+def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> list[Floats | float]:
+    """Shares of state v at which (s·a)(s·y)/((s·b)(s·x)) may be largest for mixtures of u and v."""
+    numerator = [a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]]
+    denominator = [b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]]
+    (n0, n1, n2), (d0, d1, d2) = numerator, denominator
+    square, line, rest = n2 * d1 - n1 * d2, 2 * (n2 * d0 - n0 * d2), n1 * d0 - n0 * d1
+    root = np.sqrt(np.maximum(line * line - 4 * square * rest, 0.0))
+    half = -(line + np.where(line >= 0, root, -root)) / 2
+    odds = [half / square, rest / half]
+    shares = [np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds]
+    return [0.0, 1.0, *shares]
 
 
 def explicit(
@@ -490,7 +557,7 @@ def explicit(
             kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
             asked, plain = (asked * damp) @ kernels, plain @ kernels
         else:
-            asked = _ask(side.powers, asked, half, size, max(1, int(distance * tolerance)))
+            asked = _ask(side.powers, asked, half, size, max(1, int(2 * distance * tolerance)))
             plain = plain @ side.powers.plain(size)[0]
         distance += size
         spent_rounding = 4 * side.rounding(distance)

@@ -23,7 +23,7 @@ _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
 _CELLS: Final = 1 << 16
 """Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
-_SHARES: Final = np.array([1e-5, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.45, 0.65])
+_SHARES: Final = np.array([1e-5, 0.01, 0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95])
 """Where new μ are placed between a lower and an upper end."""
 ENDLESS: Final = -1
 """The number of records on a side that has no end."""
@@ -60,13 +60,14 @@ class Profile:
         """
         self.side, self.rows, self.tolerance = side, rows, tolerance
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
-        self.records = np.where(records == ENDLESS, 1 << 48, records)
+        self.records = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
+        self.endless = records == ENDLESS
         self.depth = int(self.records.max(initial=0))
         self.sizes: Ints = np.zeros(0, dtype=np.int64)
         self.first: Ints = np.zeros(0, dtype=np.int64)
         shape = (len(rows), 0, side.size + 1)
         self.lower, self.upper, self.prior, self.best, self.loose = (np.zeros(shape) for _ in range(5))
-        self.tail = np.zeros(shape[:2])
+        self.tail, self.far = np.zeros(shape[:2]), np.zeros(len(rows))
 
     def _extend(self, steps: int) -> int:
         """Make room for some more steps; return how many there are."""
@@ -106,10 +107,11 @@ class Profile:
             self.upper[where] = np.minimum(self.upper[where], np.swapaxes(ends.upper, 0, 1))
             self.prior[where], self.loose[where] = (np.swapaxes(a, 0, 1) for a in (ends.prior, ends.loose))
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
+            self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
             reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
             beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
-            flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * self.tail[at, s - 1])
+            flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * np.minimum(self.tail[at, s - 1], 1e9))
             if (beyond | flat | (work.distance > self.records[at])).all():
                 return
 
@@ -176,7 +178,7 @@ class Profile:
         if not len(self.sizes):
             return nothing[row], nothing[row]
         tail = np.minimum.accumulate(self.tail, axis=1)[:, -1]
-        tail = np.where(self.first[-1] + self.sizes[-1] > self.records, 0.0, tail)
+        tail = np.where(self.endless | (self.first[-1] + self.sizes[-1] <= self.records), tail, 0.0)
         lower, step = self.lower, self.step_of(records)
         if not self.side.monotone:  # an open end is reached at exactly its number of records
             first = self.first[(step - 1).clip(0, len(self.first) - 1)]
@@ -240,8 +242,8 @@ class Search:
         """
         rows: list[Ints] = [np.arange(len(side.rows)) for side in self.sides]
         grids = [first_grid(side.side, side.rows, self.guess[i], GRID) for i, side in enumerate(self.sides)]
-        levels = [np.full(len(side.rows), -np.inf) for side in self.sides]
-        for attempt in range(_ROUNDS):
+        levels, excess = [np.full(len(side.rows), -np.inf) for side in self.sides], list[float]()
+        for _ in range(_ROUNDS):
             for i in self.which:
                 if len(rows[i]):
                     self.sides[i].learn(rows[i], grids[i], levels[i])
@@ -255,6 +257,9 @@ class Search:
             wide = self.upper > best[self.targets.group] * (1 + tolerance)
             if not wide.any():
                 return
+            excess.append(float((self.upper - best[self.targets.group])[wide].max()))
+            if len(excess) > 4 and excess[-1] > 0.9 * excess[-3]:
+                return  # blocks, rounding, or a chain that never forgets: no more is to be had
             wide = self.upper > goal
             for i in self.which:
                 need = self._need(i, wide, goal, lower, upper)
@@ -262,7 +267,7 @@ class Search:
                 open_ends = self._open_ends(self.sides[i], need)
                 rows[i], grids[i] = next_grid(self.sides[i], need, open_ends)
                 loose = open_ends & (self.sides[i].loose > tolerance / 8 * need[:, :-1, None])
-                if loose.any():
+                if loose.any() and len(self.sides[i].sizes) < 1 << 12:
                     self.sides[i].split((self.sides[i].sizes > 1) & loose.any(axis=(0, 2)))
             if not any(len(rows[i]) for i in self.which):
                 return
@@ -281,14 +286,16 @@ class Search:
             if len(at) > 64 and len(best) == 1:
                 at = at[np.argsort(-bounds.max(axis=(1, 2)))[:64]]
                 bounds = np.where(np.isfinite(side.upper[at]), side.bounds()[at], -np.inf)
-            mu = []
+            # An algorithm reaches its own μ wherever the vector is still positive, so μ are tried between both ends.
+            levels = []
             for values in (bounds, side.lower[at]):
                 flat = values.reshape(len(at), -1)
                 pick = flat.argmax(axis=1)
-                top = flat[np.arange(len(at)), pick]
                 prior = side.prior[at].reshape(len(at), -1)[np.arange(len(at)), pick]
-                mu.append(np.clip(np.where(np.isfinite(top), top, 0.0) - prior, -600, 600))
-            side.ask(at, np.stack(mu, axis=1))
+                top = flat[np.arange(len(at)), pick]
+                levels.append(np.clip(np.where(np.isfinite(top), top, 0.0) - prior, -600, 600))
+            high, low = levels[0][:, None], np.minimum(levels[0], levels[1])[:, None]
+            side.ask(at, np.concatenate([low + (high - low) * _SHARES[3::2], high, levels[1][:, None]], axis=1))
 
     def _need(self, side: int, wide: Mask, goal: Floats, lower: list[Floats], upper: list[Floats]) -> Floats:
         """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
@@ -311,18 +318,21 @@ class Search:
 
 
 def first_grid(side: Side, rows: Rows, guess: Floats, many: int) -> Floats:
-    """Values of log μ for every row, (Q, G): around the prior ratios of the first step, and up to a guess."""
-    shares = np.concatenate([np.linspace(0.0, 1.0, many // 2 if side.known else many - 3), [1.5, 2.5, 5.0]])
-    near = shares * guess[:, None]
-    if not side.known and side.weights is not None:
-        return _sorted(near)
+    """Values of log μ for every row, (Q, G): around the prior ratios of near and far records, and up to a guess."""
     at, kernel = np.arange(len(rows)), side.kernels[rows.offsets % len(side.kernels)]
+    plain = not side.known and side.monotone
+    shares = np.concatenate([np.linspace(0.0, 1.0, many - 3 if plain else many // 2), [1.5, 2.5, 5.0]])
+    near = shares * guess[:, None]
+    if plain:
+        return _sorted(near)
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = np.log(kernel[at, rows.y]) - np.log(kernel[at, rows.x])
+        power = np.linalg.matrix_power(side.kernels[0] / side.kernels[0].max(), 64)
+        far = np.median(np.log(power[rows.y]) - np.log(power[rows.x]), axis=1)
     prior = np.where(np.isfinite(prior), prior, 0.0)
     high, low = prior.max(axis=1).clip(0, 50), prior.min(axis=1).clip(-50, 0)
     wide = -high[:, None] + np.linspace(0.0, 1.0, many // 2 - 3) * (guess - low + high)[:, None]
-    return _sorted(np.concatenate([wide, near], axis=1))
+    return _sorted(np.concatenate([wide, near - np.where(np.isfinite(far), far, 0.0)[:, None]], axis=1))
 
 
 def _sorted(grid: Floats) -> Floats:
@@ -338,7 +348,8 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     for q in np.flatnonzero(open_ends.any(axis=(1, 2)) | (tails > need[:, -1])):
         level = np.repeat(need[q, :-1, None], ends.shape[2], axis=1)
         seen = open_ends[q] & np.isfinite(side.upper[q])
-        open_tail = bool(reached <= side.records[q] and tails[q] > need[q, -1]) or bool((open_ends[q] & ~seen).any())
+        more = bool(side.endless[q]) or reached <= side.records[q]
+        open_tail = bool(more and tails[q] > need[q, -1]) or bool((open_ends[q] & ~seen).any())
         parts: list[Floats] = []
         if seen.any():
             top, wanted, prior = ends[q][seen], level[seen], side.prior[q][seen]
@@ -350,12 +361,16 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
             low = side.lower[q][seen][worst[0]]
             near = wanted[worst[0]] + (top[worst[0]] - wanted[worst[0]]) * _SHARES
             parts += [near - prior[worst[0]], np.array([max(low, 0.0) - prior[worst[0]]])]
+            if side.side.weights is None:  # mixtures of values have every prior ratio between those of the values
+                states = side.prior[q, np.argwhere(seen)[worst[0], 0], :-1]
+                parts.append(wanted[worst[0]] - np.linspace(states.max() + 1e-9, states.min(), GRID // 2))
         if open_tail:
             low = max(float(side.lower[q].max(initial=0.0)), 0.0)
             finite = need[q][np.isfinite(need[q])]
             wanted_tail = float(need[q, -1]) if np.isfinite(need[q, -1]) else float(finite.max(initial=low))
             top_tail = tails[q] if np.isfinite(tails[q]) else 4 * max(wanted_tail, low) + 0.1
-            parts += [low + (max(top_tail, wanted_tail) - low) * _SHARES, np.array([low, wanted_tail])]
+            levels = np.concatenate([low + (max(top_tail, wanted_tail) - low) * _SHARES, [low, wanted_tail]])
+            parts.append(levels - side.far[q])
         if parts:
             rows.append(q)
             grids.append(np.unique(np.concatenate(parts)))
@@ -376,7 +391,7 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
         tolerance: for blocks of records.
     """
     done, at = records == 0, np.flatnonzero(records != 0)
-    most = np.where(records == ENDLESS, 1 << 48, records)
+    most = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
     depth = int(most.max(initial=0))
     work = Pass(side, rows.pick(at), first_grid(side, rows, level, GRID // 2)[at], tolerance)
     while len(at):
@@ -389,8 +404,8 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
             upper[..., -1] = np.where(distances == most[at], upper[..., -1], -np.inf)
         inside = (distances <= most[at])[..., None]
         top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
-        proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]))
-        lost = (top > level[at]) | (ends.decided[-1] & np.isinf(ends.tail[-1]))
+        proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS))
+        lost = (top > level[at]) | (ends.decided[-1] & np.isinf(ends.tail[-1])) | (work.distance > depth)
         done[at[proved]] = True
         keep = ~(proved | lost)
         at = at[keep]

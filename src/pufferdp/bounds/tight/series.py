@@ -175,13 +175,12 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
     rank = np.arange(len(order)) - np.searchsorted(problem.group[order], problem.group[order])
     chosen = order[rank < (_FIRST if groups == 1 else 1)] if first is None else first
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
-    for at in _chunks(chosen, _CHUNK):
-        _search(problem, at, tolerance, out)
+    rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
     waiting = order[~np.isin(order, chosen)]
-    rest = [_above(problem, at, tolerance, out) for at in _chunks(waiting, 16 * _CHUNK)]
-    left = np.concatenate(rest) if rest else waiting
+    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, 16 * _CHUNK)]
+    left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
-        _search(problem, at, tolerance, out)
+        _search(problem, at, tolerance, out, last=True)
     return out
 
 
@@ -216,8 +215,11 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     return at[~settled]
 
 
-def _search(problem: Problem, at: Ints, tolerance: float, out: Solution) -> None:
-    """Search some rows, and write what was found into the solution."""
+def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last: bool) -> Ints:
+    """Search some rows, and write what was found into the solution; return rows that stay open unless it is the last.
+
+    Rows that stay open may be closed later, when more is known to leak elsewhere.
+    """
     after = Profile(problem.sides[1], problem.rows[1].pick(at), problem.longest(1, at), tolerance)
     before = after
     if not problem.alike:
@@ -228,9 +230,10 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution) -> None
     search = Search((before, after), lambda cuts: problem.targets(at, cuts), (guess[0], guess[1]))
     search.run(tolerance, out.lower)
     targets = search.targets
-    np.maximum.at(out.upper, targets.group, search.upper)
-    best = np.full(len(out.lower), -np.inf)
+    best = out.lower.copy()
     np.maximum.at(best, targets.group, search.lower)
+    closed = (search.upper <= best[targets.group] * (1 + tolerance)) | last
+    np.maximum.at(out.upper, targets.group[closed], search.upper[closed])
     for target in np.flatnonzero((search.lower >= best[targets.group]) & (search.lower > out.lower[targets.group])):
         group = targets.group[target]
         out.lower[group], out.row[group] = search.lower[target], at[targets.row[1, target]]
@@ -238,6 +241,7 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution) -> None
         for i, profile in enumerate(search.sides):
             end = profile.best_end(int(targets.row[i, target]), int(targets.records[i, target]))
             out.distance[i, group], out.state[i, group], out.added[i, group], out.log_mu[i, group] = end
+    return at[np.unique(targets.row[1, ~closed])]
 
 
 def steady_problem(chain: Chain, loss: float, adversary: str, length: int | None, last_losses=(None, None)) -> Problem:
@@ -254,7 +258,9 @@ def steady_problem(chain: Chain, loss: float, adversary: str, length: int | None
     else:
         before = Side(chain.kernels.swapaxes(1, 2).copy(), losses, chain.start, known, last_losses[0])
         possible = _first_values(chain, length)
-        slot, x, y = _pairs(possible.any(axis=0)[None])
+        _, x, y = _pairs(possible)
+        x, y = np.unique(np.stack([x, y]), axis=1)
+        slot = np.zeros_like(x)
     rows = Rows((m - slot) % m, x, y), Rows(slot, x, y)
     own = np.full(len(x), float(loss))
     return Problem((before, after), rows, own, np.zeros(len(x), dtype=np.int64), None, length, possible)
