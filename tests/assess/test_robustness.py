@@ -246,7 +246,7 @@ def test_nothing_is_left_and_why():
     content = json.loads(json.dumps(left.to_dict(), allow_nan=False))
     assert content["delta"] is None
     assert content["epsilon"] is None
-    assert content["reason"] == "the model lets active follow active; the belief rules it out"
+    assert content["reason"] == "the model lets active follow active; the alternative rules it out"
     assert "no guarantee follows" in str(left)
 
 
@@ -326,14 +326,14 @@ def test_a_class_that_only_bounds_the_groups():
             JointTable(values=[0, 1], outcomes=[(0,), (1,)], probabilities=[0.5, 0.5]),
             {},
             ModelError,
-            "the belief has no record '2'",
+            "the alternative has no record '2'",
         ),
         (
             TWINS,
             JointTable(values=[0, 2], outcomes=[(0, 0), (2, 2)], probabilities=[0.5, 0.5]),
             {},
             ModelError,
-            "record '1' has the states 0, 2 in the belief and 0, 1 in the model",
+            "record '1' has the states 0, 2 in the alternative and 0, 1 in the model",
         ),
     ],
 )

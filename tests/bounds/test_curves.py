@@ -12,7 +12,6 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.curves import best_curve, curves, lowest
-from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.groups import AnyGroups
@@ -208,25 +207,6 @@ def test_bad_numbers_are_refused():
             curve.inverse(bad)
     with pytest.raises(ParameterError, match="length"):
         curves(ACTIVITY, None, BDP)
-
-
-@given(
-    factor=st.floats(1, 1e6),
-    allowed=st.floats(1e-6, 100),
-    jump=st.floats(0, 2),
-    share=st.sampled_from([1e-12, 1e-9, 1e-4]),
-)
-def test_the_largest_loss_is_seen_to_be_small_enough_and_hardly_more_is_not(factor, allowed, jump, share):
-    """Lines, curves and jumps: to infinity, or to more than is allowed."""
-    for value in (
-        lambda loss: factor * loss,
-        lambda loss: loss + math.log1p(factor * math.expm1(loss)),
-        lambda loss: loss if loss <= jump * allowed else math.inf,
-        lambda loss: loss + (2 * allowed if loss > jump * allowed else 0),
-    ):
-        loss = largest_loss(value, allowed, share)
-        assert value(loss) <= allowed
-        assert loss == allowed or loss < 1e-280 or value(loss * (1 + 2 * share)) > allowed
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])

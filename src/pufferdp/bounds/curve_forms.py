@@ -155,15 +155,15 @@ class ModelBound(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class WorstBound(Curve):
-    """Of the bounds of several models the largest."""
+    """The largest of the bounds of several models."""
 
-    beliefs: tuple[ModelBound, ...]
+    members: tuple[ModelBound, ...]
 
     def _value(self, dp_loss: float) -> float:
-        return max(bound(dp_loss) for bound in self.beliefs)
+        return max(bound(dp_loss) for bound in self.members)
 
     def _most(self, epsilon: float) -> float:
-        return min(bound.inverse(epsilon) for bound in self.beliefs) if epsilon > 0 else 0.0
+        return min(bound.inverse(epsilon) for bound in self.members) if epsilon > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,7 @@ class Lowest(Curve):
 
 @dataclass(frozen=True, eq=False)
 class Absent(Curve):
-    """A curve that does not apply, with the reason."""
+    """A bound that does not apply to the model, with the reason."""
 
     reason: str
     foreign: bool = False

@@ -185,7 +185,7 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
     series = ar1_of(model)
     if series is None:
         raise _OtherKindError("is about series of real numbers, and the model is not one")
-    from pufferdp.bounds.additive.ar1 import ar1_factor
+    from pufferdp.bounds.additive.gaussian import ar1_factor
 
     theorem = "1 + the shifts |phi|^k of the other records, at most (1+|phi|)/(1-|phi|) (docs/theory/ar1.md)"
     return Line("ar1", theorem, ar1_factor(series.strongest, longest, adversary), holds_for=CLIPPED)
@@ -268,7 +268,7 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
 
 
 def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
-    trees = [belief.tree for belief in model.beliefs if belief.tree is not None]
+    trees = [member.tree for member in model.beliefs if member.tree is not None]
     if not trees or len(trees) < len(model.beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     if adversary is not Adversary.PUFFERFISH:
@@ -295,8 +295,8 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
         raise NotApplicableError(
             f"any start with more than {any_start.MOST_STATES} states takes too long; the odds curve bounds it"
         )
-    beliefs = [(chain.transition, chain.start) for chain in chains]
-    return TightBound("tight", theorem, TightCurve.of_class(beliefs, length=longest, adversary=str(adversary)))
+    members = [(chain.transition, chain.start) for chain in chains]
+    return TightBound("tight", theorem, TightCurve.of_class(members, length=longest, adversary=str(adversary)))
 
 
 def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Curve:
@@ -304,13 +304,13 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
         raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
     if model.any_start:
         raise NotApplicableError("needs a definite start; the odds curve bounds any start")
-    from pufferdp.bounds.hidden.nothing_known import NothingKnown
+    from pufferdp.bounds.hidden.uninformed import UninformedBound
 
     stationary = model.hidden_chain.given_start is None
     start = model.start_law
-    found = NothingKnown(model.transition, model.emission, start, length=longest, stationary=stationary)
-    note = "" if found.exact else "an upper bound; for two hidden states it would be reached"
-    return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (found,), note=note)
+    bound = UninformedBound(model.transition, model.emission, start, length=longest, stationary=stationary)
+    note = "" if bound.exact else "an upper bound; for two hidden states it would be reached"
+    return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (bound,), note=note)
 
 
 def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
@@ -340,20 +340,20 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _odds_of_records(model: Model) -> tuple[TreeOdds, ...]:
-    if not model.beliefs or any(belief.factors is None for belief in model.beliefs):
+    if not model.beliefs or any(member.factors is None for member in model.beliefs):
         raise _OtherKindError("is about chains and trees, and the model is neither")
-    return tuple(_odds_along(belief) for belief in model.beliefs)
+    return tuple(_odds_along(member) for member in model.beliefs)
 
 
-def _odds_along(belief: RecordModel) -> TreeOdds:
+def _odds_along(model: RecordModel) -> TreeOdds:
     """The odds of all records that share a table."""
     tables: dict[tuple[int, ...], Floats] = {}
-    for factor in belief.factors or ():
+    for factor in model.factors or ():
         scope = tuple(sorted(factor.scope))
         table = factor.table.transpose([factor.scope.index(i) for i in scope])
         tables[scope] = tables[scope] * table if scope in tables else table
     try:
-        return TreeOdds([(*scope, table) for scope, table in tables.items()], nodes=range(len(belief.records)))
+        return TreeOdds([(*scope, table) for scope, table in tables.items()], nodes=range(len(model.records)))
     except ModelError:
         raise NotApplicableError("needs a tree, and some records lie on a cycle") from None
 

@@ -13,7 +13,7 @@ from pufferdp import MarkovChain, leakage_of, plan
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive import windows
-from pufferdp.bounds.additive.tables import AnyStartLeakage, NothingKnown
+from pufferdp.bounds.additive.uninformed import AnyStartLeakage, UninformedLeakage
 from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
@@ -109,7 +109,7 @@ def test_any_start_is_the_worst_law_of_the_first_record(stay, n, tau):
     assert lower == upper
     assert truth <= lower + 1e-9
     assert lower <= truth + 0.03 * max(1.0, truth)  # the grid is only so fine
-    assert lower <= NothingKnown(ChainSums(chain, n, [0, 1])).at(tau) + 1e-9
+    assert lower <= UninformedLeakage(ChainSums(chain, n, [0, 1])).at(tau) + 1e-9
 
 
 def test_any_start_lies_below_every_curve():

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -33,7 +32,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.additive.sides import DEEP, TINY, corner_side, one_side, reject_below
+from pufferdp.bounds.additive.sides import DEEP, TINY, one_side, reject_below
 from pufferdp.bounds.additive.whole_noise import ROUNDING, ConditionalCounts, LaplaceNoise, Noise
 from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
 from pufferdp.bounds.chains.starts import Supports
@@ -43,7 +42,7 @@ _MOST_NUMBERS: Final = 1.2e7
 """Densities in one table, of all sides or of all windows: a fifth of a second."""
 _MOST_WORK: Final = 4e8
 """Densities computed until one question is answered: five to ten seconds."""
-_CLOSED: Final = 1e-10
+TOLERANCE: Final = 1e-7
 """A bracket is closed when its ends differ by no more than this, relative to the leakage."""
 
 
@@ -77,8 +76,13 @@ class Leakage:
 
     @property
     def closed(self) -> bool:
-        """Whether the bracket is so narrow that either end is the leakage."""
-        return self.upper - self.lower <= _CLOSED * max(self.lower, 1e-3)
+        """Whether either end is the leakage up to the tolerance."""
+        return is_closed(self.lower, self.upper)
+
+
+def is_closed(lower: float, upper: float) -> bool:
+    """Whether the ends of a bracket around a leakage differ by the tolerance at most."""
+    return upper - lower <= TOLERANCE * max(lower, 1e-3)
 
 
 class Work:
@@ -173,8 +177,7 @@ class WindowLeakage:
         sides = self._widen(self.by_sides, dp_loss, longest, k * (k + 1) * span, 2)
         if sides.closed:
             return sides
-        refine = partial(self._refine, sides)
-        exact = self._widen(refine, dp_loss, longest, 2 * k * (k + 1) ** 2 * span, 3)
+        exact = self._widen(self.by_windows, dp_loss, longest, 2 * k * (k + 1) ** 2 * span, 3)
         best = exact if exact.lower >= sides.lower else sides
         return Leakage(best.lower, max(best.lower, min(exact.upper, sides.upper)), best.adversary)
 
@@ -206,16 +209,6 @@ class WindowLeakage:
                 return leakage
             wide = min(2 * wide, widest)
 
-    def at_least(self, dp_loss: float) -> float | None:
-        """A lower bound from outputs beyond all sums, mostly the leakage; None where doubles cannot hold it."""
-        windows, k = self._windows, self._windows.chain.size
-        wide = min(self._longest(dp_loss), int(math.sqrt(_MOST_NUMBERS / (k * (k + 1) * max(1, windows.span)))))
-        left, right = (corner_side(*way, windows.steps, dp_loss, max(0, wide)) for way in windows.ways)
-        if left is None or right is None:
-            return None
-        own = self._own(dp_loss)
-        return max(0.0, float((self._join(left, right) + np.stack([-own, own])).max()))
-
     def by_sides(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from sides of up to ``wide`` unknown records, and from a bound on wider ones."""
         left, right = (one_side(*way, self._windows.steps, dp_loss, wide) for way in self._windows.ways)
@@ -241,20 +234,6 @@ class WindowLeakage:
             widest[:, :, wide, :k] = side[:, :, wide, :k]
         pairs = {"left": (outer[0], right), "right": (left, outer[1]), "both": (outer[0], outer[1])}
         return self._windows.tail({name: self._join(*pair) + own for name, pair in pairs.items()}, wide)
-
-    def _refine(self, sides: Leakage, dp_loss: float, wide: int) -> Leakage:
-        """The bracket by windows, or that by sides where windows of this width cannot close it.
-
-        Outputs beyond all sums give a lower bound on the leakage of each window, and so on the tail bound.
-        """
-        own = self._own(dp_loss)
-        corners = [corner_side(*way, self._windows.steps, dp_loss, wide) for way in self._windows.ways]
-        if corners[0] is not None and corners[1] is not None:
-            for corner, sign in enumerate((-1, 1)):
-                tail = self._tail(corners[0][corner], corners[1][corner], sign * own)
-                if tail > sides.upper or not Leakage(sides.lower, max(sides.lower, tail), None).closed:
-                    return sides
-        return self.by_windows(dp_loss, wide)
 
     def by_windows(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from every window of up to ``wide`` unknown records a side, and from a bound on wider ones."""

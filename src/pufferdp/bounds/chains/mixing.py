@@ -94,7 +94,7 @@ def contraction(chain: MarkovChain) -> Contraction:
         why = "reducible" if not chain.irreducible else "periodic"
         raise NotApplicableError(f"the chain is {why}; the Hilbert-metric bound needs one that mixes")
     powers, block = Powers(chain.transition), 1
-    while not powers.positive(block):
+    while not np.isfinite(powers.log(block)).all():
         block += 1
     ratios = largest_ratios(powers.log(block).T).reshape(chain.size, chain.size)
     return Contraction(float((ratios + ratios.T).max()) + powers.slack(block), block)
@@ -119,11 +119,11 @@ def box_contraction(box: Box) -> Contraction:
 def _extreme_rows(box: Box, values: Matrix, *, largest: bool) -> Matrix:
     """Smallest or largest of Σ_w p(w)·values(w,y) over the rows p of the box: fill up the best entries first."""
     out = np.empty_like(values)
-    room, left_over = box.high - box.low, 1 - box.low.sum(axis=1, keepdims=True)
+    width, left_over = box.high - box.low, 1 - box.low.sum(axis=1, keepdims=True)
     for y in range(values.shape[1]):
         order = np.argsort(-values[:, y] if largest else values[:, y], kind="stable")
-        before = np.cumsum(room[:, order], axis=1) - room[:, order]
-        fill = np.clip(left_over - before, 0, room[:, order])
+        before = np.cumsum(width[:, order], axis=1) - width[:, order]
+        fill = np.clip(left_over - before, 0, width[:, order])
         out[:, y] = (box.low[:, order] + fill) @ values[order, y]
     return out
 

@@ -16,10 +16,10 @@ from pufferdp.basics.arrays import Floats, Mask, Matrix, Vector
 from pufferdp.bounds.chains.powers import Ratios
 from pufferdp.models.chain import MarkovChain
 
-_TABLE: Final = 2**14
-"""Marginals of so many records are kept; later ones are bounded by their limit."""
-_SETTLED: Final = 1e-13
+_TABLE: Final = 2**11
+"""Records whose marginals are listed; marginals of later ones are bounded by their limit."""
 _TINY: Final = 1e-280
+"""Smaller probabilities may have lost digits, and count as the least favourable number up to this."""
 
 
 @dataclass(frozen=True)
@@ -135,51 +135,44 @@ class GivenStart:
 
     def __init__(self, chain: MarkovChain, first: Vector, ratios: Ratios, length: int) -> None:
         self.supports = Supports(first > 0, chain.transition > 0)
-        self._chain, self._ratios, self._settled = chain, ratios, False
-        self._table, power, period = first[None, :], np.asarray(chain.transition), self.supports.period
-        while len(self._table) < min(length, _TABLE) and not self._settled:
+        self._chain, self._ratios = chain, ratios
+        self._table, power = first[None, :], np.asarray(chain.transition)
+        while len(self._table) < min(length, _TABLE):
             self._table = np.concatenate([self._table, self._table @ power])
             power = power @ power
-            if len(self._table) >= 4 * period + 8:
-                # Settled: the last marginal is that of the same phase about a quarter of the table earlier.
-                last, before = self._table[-1], self._table[-1 - (len(self._table) // 4 // period + 1) * period]
-                still = _SETTLED + len(self._table) * 2.0**-51  # products add rounding as they go
-                same = np.array_equal(last > 0, before > 0)
-                self._settled = same and bool(np.allclose(last, before, rtol=still, atol=0.0))
 
     def tilt(self, nodes: NodeRange) -> Floats:
-        """Exact where the table reaches, or has settled; beyond it exact for one record and a bound for a range."""
-        size, period = len(self._table), self.supports.period
+        """Exact for records in the table and for a single record; beyond the table a bound for all later records."""
+        size = len(self._table)
         if nodes.last <= size:
             return _tilt(self._table[nodes.first - 1 : nodes.last : nodes.step])
-        if self._settled:
-            # Positions beyond the table have the marginal of their phase in its last period.
-            positions = np.arange(nodes.first, min(nodes.last, max(nodes.first, size + period)) + 1, nodes.step)
-            positions = np.where(positions > size, size - (size - positions) % period, positions)
-            return _tilt(self._table[positions - 1]) + 1e-12  # more than a settled marginal still moves
         if nodes.single:
-            return _tilt(self._marginal(nodes.first)[None])
-        return self._tilt_from_limit(nodes.first)
+            return _tilt(self._marginal(nodes.first)[None]) + self._ratios.powers.slack(nodes.first)
+        if nodes.first > size:
+            return self._tilt_from_limit(nodes.first, nodes.step)
+        listed = np.arange(nodes.first, size + 1, nodes.step)
+        return np.maximum(_tilt(self._table[listed - 1]), self._tilt_from_limit(int(listed[-1]), nodes.step))
 
     def _marginal(self, position: int) -> Vector:
         """The distribution of a record beyond the table, by one product."""
-        power = self._ratios.powers.linear(position - 1)
-        if power is None:  # entries too small for a double: nothing is known of the small ones
-            return np.where(self.supports.at(position), _TINY, 0.0)
-        return np.asarray(self._table[0] @ power)
+        power = self._ratios.powers.log(position - 1)
+        # Reachable states keep a positive probability, however small: it counts as too small for a double.
+        return np.where(self.supports.at(position), np.maximum(self._table[0] @ np.exp(power), np.finfo(float).tiny), 0)
 
-    def _tilt_from_limit(self, first: int) -> Floats:
-        """A bound for every record from ``first`` on, where marginals tend to the stationary distribution.
+    def _tilt_from_limit(self, first: int, step: int) -> Floats:
+        """A bound for the records first, first + step, …, where each has one support and a stationary distribution.
 
-        A marginal over its limit is averaged at each step by the reversed chain, so its spread never grows.
+        The ratio of a marginal to a stationary distribution is averaged by the reversed chain of ``step`` steps, so its
+        spread over the support never grows.
         """
         limit, alive = self._chain.stationary, self.supports.at(first)
-        one_limit = self.supports.period == 1 and len(self._chain.closed_classes) == 1
-        if not one_limit or not (limit[alive] > 0).all() or not np.array_equal(self.supports.at(2**30), limit > 0):
+        repeats = first >= self.supports.settled and step % self.supports.period == 0
+        if not repeats or len(self._chain.closed_classes) > 1 or not (limit[alive] > 0).all():
             return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, np.inf)
         h = self._marginal(first)[alive] / limit[alive]
         spread = np.log(h.max() / h.min()) if h.min() > _TINY else np.inf
-        tilt = _tilt(limit[None]) + spread + 1e-12  # 1e-12: the limit is known up to its own rounding
+        rounding = 1e-12 + self._ratios.powers.slack(first)  # of the limit, and of the marginal
+        tilt = _tilt(np.where(alive, limit, 0.0)[None]) + spread + rounding
         return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, tilt)
 
 

@@ -30,8 +30,9 @@ _INSIDE: Final = 1e-12
 """The share of epsilon kept back for rounding."""
 _LARGEST_EPSILON: Final = 700.0
 """Larger epsilons are treated as this one: a double cannot hold flip probabilities below e^-700."""
-_NO_EVIDENCE: Final = 1e-6
-"""Where the evidence of a flip must be smaller than this, only symmetric flips are tried: others gain nothing."""
+_NEAR: Final = 1e-6
+"""Relative tolerance of the flips of chains with negative correlation. Where the evidence of a flip must be below it,
+only symmetric flips are tried: others gain nothing."""
 
 
 def best_flips(
@@ -109,8 +110,8 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
     """The cheapest flips where both ratios enter both losses: the best point of the frontier, one ratio at a time."""
     from scipy import optimize
 
-    if losses(Flips(_NO_EVIDENCE, 0.0)).worst > target:
-        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _NO_EVIDENCE)
+    if losses(Flips(_NEAR, 0.0)).worst > target:
+        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _NEAR)
         return _cheapest(both, -both, cost)
     most = largest(lambda h: losses(Flips(h, 0.0)).worst, target)
     tried: dict[float, tuple[float, float]] = {}
@@ -121,15 +122,15 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
 
         low = target if excess(target) <= 0 else 0.0
         if low == 0 and excess(0.0) < 0:
-            low = max(
-                0.0, float(optimize.brentq(excess, 0.0, target, xtol=target * 1e-12, rtol=1e-12)) - target * 4e-12
-            )
+            root = float(optimize.brentq(excess, 0.0, target, xtol=target * _NEAR, rtol=_NEAR))
+            low = max(0.0, root - 2 * target * _NEAR)  # brentq may end on either side of the root
         tried[high] = _cheapest(high, -low, cost)
         return cost[0] * tried[high][0] + cost[1] * tried[high][1]
 
-    grid = np.linspace(0, most, 18)[1:]
-    best, step = min(grid.tolist(), key=price), most / 17
-    optimize.minimize_scalar(price, bounds=(max(best - step, step * 1e-3), min(best + step, most)), method="bounded")
+    grid, step = np.linspace(0, most, 10, retstep=True)
+    best = min(grid[1:].tolist(), key=price)
+    bounds = (max(best - step, step * 1e-3), min(best + step, most))
+    optimize.minimize_scalar(price, bounds=bounds, method="bounded", options={"xatol": most * 1e-3})
     return min(tried.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
 
 

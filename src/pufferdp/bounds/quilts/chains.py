@@ -19,7 +19,7 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Mask
-from pufferdp.bounds.chains.powers import largest_ratios, ratios_of, turned_pairs
+from pufferdp.bounds.chains.powers import ratios_of, turned_pairs
 from pufferdp.bounds.chains.starts import NodeRange, start_of
 from pufferdp.bounds.quilts.search import TOLERANCE, Objective, Quilt, Side, best_quilt
 from pufferdp.models.chain import MarkovChain
@@ -192,34 +192,9 @@ def _remembered(at: Callable[[int], Floats]) -> Side:
 def worst_of_chains(
     chains: tuple[MarkovChain, ...], length: int, objective: Objective, adversary: Adversary
 ) -> WorstRecord:
-    """The worst record of the worst chain. Kept: the quilt mechanism and the quilt curve ask for the same."""
+    """The worst record of the worst chain. Cached: the quilt mechanism and the quilt bound need the same value."""
     worst: WorstRecord | None = None
-    bounds = np.full(len(chains), np.inf)
-    if len(chains) > 1:
-        bounds = _bounds(np.stack([c.transition for c in chains]), length, objective, adversary is Adversary.BDP)
-    for n in np.argsort(-bounds, kind="stable"):
-        floor = worst.value if worst else -np.inf
-        if bounds[n] <= floor:
-            break
-        worst = worst_record(chains[n], length, objective, adversary, floor) or worst
+    for chain in chains:
+        worst = worst_record(chain, length, objective, adversary, worst.value if worst else -np.inf) or worst
     assert worst is not None
     return worst
-
-
-def _bounds(transitions: Floats, length: int, objective: Objective, everyone: bool) -> Floats:
-    """An upper bound for each chain from quilts with equal distances: chains far below the worst need no search."""
-    best = np.full(len(transitions), objective.scalar(length, 0.0))
-    still = np.arange(len(transitions))  # chains that a wider quilt may still help
-    power, distance = transitions, 1
-    while len(still := still[keep := objective(2 * distance - 1, 0.0) < best[still]]):
-        power = power[keep]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ahead, back = (
-                np.stack([largest_ratios(one).reshape(one.shape) for one in logs])
-                for logs in (np.log(power).transpose(0, 2, 1), np.log(power))
-            )
-            total = back + back.transpose(0, 2, 1) + (ahead + ahead.transpose(0, 2, 1) if everyone else ahead)
-        influence = np.nan_to_num(total, nan=np.inf, posinf=np.inf, neginf=-np.inf).max(axis=(1, 2))
-        best[still] = np.minimum(best[still], objective(2 * distance - 1, influence))
-        power, distance = power @ transitions[still], distance + 1
-    return best * (1 + 1e-9)  # more than the rounding of the powers

@@ -47,9 +47,9 @@ class Score:
 
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The noise that each quilt needs, infinite where the influence is ε or more."""
-        room = self.epsilon - np.asarray(influence, dtype=float)
+        margin = self.epsilon - np.asarray(influence, dtype=float)
         # 1e-290 only keeps the division quiet where the result is infinite anyway.
-        return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / np.maximum(room, 1e-290), np.inf))
+        return np.asarray(np.where(margin > 0, np.asarray(nearby, dtype=float) / np.maximum(margin, 1e-290), np.inf))
 
     def scalar(self, nearby: float, influence: float) -> float:
         """The noise that a single quilt needs, without arrays."""

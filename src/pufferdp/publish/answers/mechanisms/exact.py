@@ -15,12 +15,12 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.additive.inverse import NEAR, largest_loss
-from pufferdp.bounds.additive.nothing_known import UnknownSeries
-from pufferdp.bounds.additive.tables import AnyStartLeakage, NothingKnown, RecordAdversary, TableLeakage
-from pufferdp.bounds.additive.windows import WindowAdversary, WindowLeakage, Work
+from pufferdp.bounds.additive.tables import RecordAdversary, TableLeakage
+from pufferdp.bounds.additive.uninformed import AnyStartLeakage, SeriesLeakage, UninformedLeakage
+from pufferdp.bounds.additive.windows import TOLERANCE, WindowAdversary, WindowLeakage, Work, is_closed
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.curves import curve
+from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.base import Model, records_of
@@ -34,8 +34,6 @@ from pufferdp.publish.answers.queries import QueryKind
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
 _SMALL_LOSS: Final = 0.01
-_DIGITS: Final = 1e-10
-"""A share of a loss that is more than rounding, and less than anybody can see."""
 _SOME: Final = 1e-9
 """More than rounding makes of nothing."""
 _MOST_STATES: Final = 8
@@ -169,7 +167,7 @@ class ExactLeakage:
     def _bracket(self, dp_loss: float) -> tuple[float, float]:
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        reached, rounding = [one.worst(dp_loss * self._share) for one in self._beliefs], dp_loss * self._rounding
+        reached, rounding = [worst(dp_loss * self._share) for worst in self._beliefs], dp_loss * self._rounding
         upper = max(belief.upper for belief in reached) + rounding
         if not math.isfinite(upper):
             raise NotApplicableError("the leakage is not a number that a double can hold")
@@ -179,10 +177,9 @@ class ExactLeakage:
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
         self._work.done = 0.0
-        quick = (one.at_least(_SMALL_LOSS * self._share) for one in self._beliefs if one.at_least is not None)
-        if any(leaks is not None and leaks > _SOME for leaks in quick):
+        if any(worst(_SMALL_LOSS * self._share).lower > _SOME for worst in self._beliefs):
             return False
-        return all(one.worst(MOST_LOSS * self._share).upper == 0 for one in self._beliefs)
+        return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._beliefs)
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
@@ -190,16 +187,6 @@ class ExactLeakage:
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
         self._work.done = 0.0
-        likely = self._likely(allowed, most)
-        if likely is not None:
-            # A little less, so that the last digit of another machine does not decide. Much less where rounding alone
-            # lies between both ends.
-            for loss in (likely * (1 - _DIGITS), likely * (1 - NEAR / 3)):
-                lower, upper = self._bracket(loss)
-                if upper <= allowed:
-                    return loss
-                if lower <= allowed:
-                    _closed(loss, lower, upper)  # where it is open, no larger loss decides and no smaller one is best
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
         while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
@@ -210,28 +197,15 @@ class ExactLeakage:
             lower, upper = self._bracket(dp_loss)
             return lower if lower > allowed else upper if upper <= allowed else _closed(dp_loss, lower, upper)
 
-        return largest_loss(leak, allowed, most)
-
-    def _likely(self, allowed: float, most: float) -> float | None:
-        """The largest DP loss at which the quick lower bounds allow no more, if they are known there and just above."""
-        quick = [one.at_least for one in self._beliefs if one.at_least is not None]
-        if len(quick) < len(self._beliefs):
-            return None
-
-        def leak(dp_loss: float) -> float:
-            found = [at_least(dp_loss * self._share) for at_least in quick]
-            known = [leaks for leaks in found if leaks is not None]
-            return max(known) + dp_loss * self._rounding if len(known) == len(found) else math.inf
-
-        while most < MOST_LOSS and leak(most) <= allowed:
-            most = min(2 * most, MOST_LOSS)
-        likely = largest_loss(leak, allowed, most)
-        return likely if math.isfinite(leak(likely * (1 + NEAR))) else None
+        loss = largest_loss(leak, allowed, TOLERANCE, most)
+        if loss == 0:
+            raise NotApplicableError("no DP loss was found to be small enough")
+        return loss
 
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
         self._work.done = 0.0
-        reached = [one.worst(dp_loss * self._share) for one in self._beliefs]
+        reached = [worst(dp_loss * self._share) for worst in self._beliefs]
         adversary = max(reached, key=lambda belief: belief.lower).adversary
         if isinstance(adversary, WindowAdversary):
             return self._in_series(adversary)
@@ -336,15 +310,6 @@ class Reached:
     adversary: RecordAdversary | WindowAdversary | _AllOthersKnown | None
 
 
-_CLOSED: Final = 1e-7
-"""A bracket whose ends are so near, as a share of the leakage, is as good as exact: its upper end is taken."""
-
-
-def is_closed(lower: float, upper: float) -> bool:
-    """Whether a bracket around a leakage is narrow enough to be called exact."""
-    return upper - lower <= _CLOSED * max(upper, 1e-3)
-
-
 def _closed(dp_loss: float, lower: float, upper: float) -> float:
     """The leakage, or the reason why only a bracket is known."""
     if not is_closed(lower, upper):
@@ -359,20 +324,11 @@ Worst = Callable[[float], Reached]
 """The leakage when the noise has scale 1/tau steps."""
 
 
-@dataclass(frozen=True)
-class _Belief:
-    """The leakage under one belief, and for one length of a series."""
-
-    worst: Worst
-    at_least: Callable[[float], float | None] | None = None
-    """Quickly, what leaks at least: mostly all. None where it is not known."""
-
-
-def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
+def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     """One leakage for each belief, and each length of a series."""
     model = problem.model
     if problem.adversary is Adversary.DP:
-        return [_Belief(_AllOthersKnown.of(steps).worst)]
+        return [_AllOthersKnown.of(steps).worst]
     if problem.adversary is Adversary.PUFFERFISH:
         return [_of_laws(given) for given in answer_laws(problem)]
     chains = chains_of(model)
@@ -389,7 +345,7 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
     if model.beliefs:
-        return [_Belief(_exactly(TableLeakage(belief, steps.steps).worst)) for belief in model.beliefs]
+        return [_exactly(TableLeakage(belief, steps.steps).worst) for belief in model.beliefs]
     if clock_of(model) is not None:
         raise NotApplicableError(
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "
@@ -406,7 +362,7 @@ def _exactly(leak: Callable[[float], tuple[float, RecordAdversary | None]]) -> W
     return worst
 
 
-def _of_laws(given: Given) -> _Belief:
+def _of_laws(given: Given) -> Worst:
     """Who knows no record; where the chain may start anywhere, the law of the first record is the worst one."""
     laws = given.laws
     if isinstance(laws, ChainSums) and laws.chain.any_start:
@@ -416,14 +372,13 @@ def _of_laws(given: Given) -> _Belief:
             lower, upper, learner = leak.worst(dp_loss)
             return Reached(lower, upper, learner)
 
-        return _Belief(worst)
+        return worst
     if isinstance(laws, ChainSums):
-        series = UnknownSeries(laws)
-        return _Belief(_exactly(series.worst), series.at_least)
-    return _Belief(_exactly(NothingKnown(laws).worst))
+        return _exactly(SeriesLeakage(laws).worst)
+    return _exactly(UninformedLeakage(laws).worst)
 
 
-def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> _Belief:
+def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> Worst:
     """Who may know any set of records of one chain.
 
     Of two states that attract each other no window need be looked at: a sum leaks as much as any algorithm of its DP
@@ -437,14 +392,14 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
             leakage = tight.leakage(dp_loss * span)
             return Reached(leakage.lower, leakage.upper, _informed(leakage, length, steps))
 
-        return _Belief(two_states)
+        return two_states
     window = WindowLeakage(chain, length, steps, work)
 
     def worst(dp_loss: float) -> Reached:
         bracket = window.at(dp_loss)
         return Reached(bracket.lower, bracket.upper, bracket.adversary)
 
-    return _Belief(worst, window.at_least)
+    return worst
 
 
 def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) -> WindowAdversary | None:
