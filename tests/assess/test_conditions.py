@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from pufferdp import (
-    MarkovChain,
-    leakage_of,
-    leakage_of_losses,
-    secret_leakage,
-    stream_budget,
-    stream_leakage,
-)
+from pufferdp import MarkovChain, leakage_of, leakage_of_losses, secret_leakage, stream_budget, stream_leakage
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"], step="1h")
 BOUND = re.compile(

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.curves import curves
-from tests.oracles.leakage import (
-    channel_leakage,
-    flipped_channel,
-    geometric_channel,
-    laplace_channel,
-    path_law,
-)
+from tests.oracles.leakage import channel_leakage, flipped_channel, geometric_channel, laplace_channel, path_law
 from tests.publish.answers.mechanisms.record_suite import case_of
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains, examples, groups, networks, pedigrees

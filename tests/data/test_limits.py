@@ -135,6 +135,15 @@ def test_an_endless_view_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyP
         pufferdp.fit(f"{endless(tmp_path / 'a.db')}::rows", column="s", order="t")
 
 
+def test_short_rows_count_with_what_is_kept_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless rows of a few letters took ten minutes and more to reach 4 GB."""
+    monkeypatch.setenv("PUFFERDP_DATA_LIMIT", "100kB")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute(f"CREATE VIEW rows AS {ENDLESS.format('i')} LIMIT 3000")
+    with pytest.raises(DataError, match="take more than"):
+        pufferdp.fit(f"{tmp_path / 'a.db'}::rows", column="s", order="t")
+
+
 def interrupt_soon() -> None:
     threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
 

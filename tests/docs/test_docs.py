@@ -2,7 +2,8 @@
 
 A ``console`` block is a session: lines with ``$`` are commands (a backslash continues them), the rest is their output.
 A ``text`` block right after a ``python`` block is what that block prints. Output must match line by line; a line ``…``
-stands for any number of lines, for random numbers and for what is left out. A page's commands run in order, and each
+stands for any number of lines, for random numbers and for what is left out. A number with decimals may differ by one in
+its last digit or by 1e-9 of itself: another machine may round it differently. A page's commands run in order, and each
 must exit 0; where a failure is shown the page echoes the exit code, so it is checked as output.
 """
 
@@ -19,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from benchmarks.denoising import gains
 from benchmarks.first_screen import RECORDS, WEARER, cost, odds
 from benchmarks.flips import noise_rows
 from benchmarks.redaction_gap import gap_rows
+from pydantic import BaseModel
 
 import pufferdp
 from pufferdp.apps.cli import main
@@ -33,6 +36,7 @@ from pufferdp.apps.cli import main
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+_DECIMAL = re.compile(r"\d+\.\d+")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -80,6 +84,18 @@ def programs(page: Path) -> list[Step]:
     return steps
 
 
+def matches(shown: str, printed: str) -> bool:
+    """Whether two lines have the same text and numbers that agree up to rounding."""
+    if shown == printed:
+        return True
+    pairs = list(zip(_DECIMAL.findall(shown), _DECIMAL.findall(printed), strict=False))
+    near = all(
+        abs(Decimal(a) - Decimal(b)) <= max(Decimal(1).scaleb(-len(a.partition(".")[2])), abs(Decimal(a)) / 10**9)
+        for a, b in pairs
+    )
+    return near and _DECIMAL.sub("#", shown) == _DECIMAL.sub("#", printed)
+
+
 def mismatch(shown: list[str], output: list[str]) -> str | None:
     """The first shown line that the output does not have where it should; None when everything matches."""
     parts: list[list[str]] = [[]]
@@ -101,9 +117,9 @@ def mismatch(shown: list[str], output: list[str]) -> str | None:
             places = range(max(at, len(output) - len(part)), len(output) - len(part) + 1)
             if first and len(output) != len(part):
                 places = range(0)
-        found = next((p for p in places if output[p : p + len(part)] == part), None)
+        found = next((p for p in places if all(map(matches, part, output[p : p + len(part)]))), None)
         if found is None:
-            unseen = [line for line in part if line not in output]
+            unseen = [line for line in part if not any(matches(line, printed) for printed in output)]
             return unseen[0] if unseen else "\n".join(part) or "nothing at all"
         at = found + len(part)
     return None
@@ -123,6 +139,12 @@ def mismatch(shown: list[str], output: list[str]) -> str | None:
         ([], ["a"], False),
         ([], [], True),
         (["b", "…"], ["a", "b"], False),
+        (["0.7531 of 3"], ["0.7532 of 3"], True),
+        (["0.7531 of 3"], ["0.7533 of 3"], False),
+        (["0.7531 of 3"], ["0.7531 of 4"], False),
+        (["1.9599010409901345"], ["1.9599010409901316"], True),
+        (["1.9599010409901345"], ["1.9599010509901345"], False),
+        (["0.5"], ["0.5 and 0.5"], False),
     ],
 )
 def test_matching(shown: list[str], output: list[str], matches: bool) -> None:
@@ -335,57 +357,15 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_session([Step("pufferdp demo --out tour", ["…"])], tmp_path_factory.mktemp("tour")) / "tour"
 
 
-TOURED = [
-    "guide/promise.md",
-    "guide/adversary.md",
-    "guide/certificate.md",
-    "guide/ledger-safety.md",
-    "guide/tables.md",
-    "guide/reports.md",
-    "guide/denoising.md",
-    "guide/models.md",
-    "guide/rhythms.md",
-    "guide/sensors.md",
-    "guide/is-the-model-true.md",
-    "guide/flu.md",
-    "guide/networks.md",
-    "guide/families.md",
-    "guide/heights.md",
-    "guide/heart-rate.md",
-    "guide/secrets.md",
-    "guide/leakage.md",
-    "guide/units.md",
-    "guide/approximate.md",
-    "guide/questions.md",
-    "guide/one-count.md",
-    "guide/streams.md",
-    "guide/outside.md",
-    "guide/flips.md",
-    "guide/attacks.md",
-    "guide/audit.md",
-    "guide/robustness.md",
-    "guide/budget.md",
-    "operating.md",
-    "architecture.md",
-    "guide/flow.md",
-    "guide/redaction.md",
-    "guide/engines.md",
-    "guide/stretches.md",
-    "guide/gaps.md",
-    "theory/tight.md",
-    "theory/intervals.md",
-    "theory/transport.md",
-    "theory/network-quilts.md",
-]
+READ_ALONE = [ROOT / "README.md", DOCS / "start-here.md", DOCS / "reproduce.md"]
+TOURED = [page.relative_to(DOCS).as_posix() for page in PAGES if page not in READ_ALONE and sessions(page)]
 
 
 @pytest.mark.docs
 @pytest.mark.parametrize("page", TOURED)
 def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(tour, tmp_path / "work" / "tour")
-    steps = sessions(DOCS / page)
-    assert steps
-    monkeypatch.chdir(run_session(steps, tmp_path))
+    monkeypatch.chdir(run_session(sessions(DOCS / page), tmp_path))
     monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
     run_programs(DOCS / page)
 
@@ -393,11 +373,6 @@ def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path, monke
 @pytest.mark.docs
 def test_sessions_that_use_real_data(shared_data: Path, tmp_path: Path) -> None:
     run_session(sessions(DOCS / "reproduce.md"), tmp_path)
-
-
-def test_every_session_is_run() -> None:
-    run = {ROOT / "README.md", DOCS / "start-here.md", DOCS / "reproduce.md", *(DOCS / page for page in TOURED)}
-    assert {page for page in PAGES if sessions(page)} == run
 
 
 @pytest.mark.docs
@@ -480,31 +455,20 @@ def test_flips_page_has_the_table_of_the_benchmark() -> None:
     assert not [row for row in rows if row not in text]
 
 
-def test_certificate_schema_is_the_one_in_the_code() -> None:
-    series = json.loads((DOCS / "series-certificate.schema.json").read_text(encoding="utf-8"))
-    assert series == pufferdp.SeriesCertificate.model_json_schema(by_alias=True)
-    written = json.loads((DOCS / "certificate.schema.json").read_text(encoding="utf-8"))
-    assert written == pufferdp.Certificate.model_json_schema(by_alias=True)
-
-
-def test_redaction_certificate_schema_is_the_one_in_the_code() -> None:
-    written = json.loads((DOCS / "redaction-certificate.schema.json").read_text(encoding="utf-8"))
-    assert written == pufferdp.RedactionCertificate.model_json_schema(by_alias=True)
-
-
-def test_flow_certificate_schema_is_the_one_in_the_code() -> None:
-    written = json.loads((DOCS / "flow-certificate.schema.json").read_text(encoding="utf-8"))
-    assert written == pufferdp.FlowCertificate.model_json_schema(by_alias=True)
-
-
-def test_table_certificate_schema_is_the_one_in_the_code() -> None:
-    written = json.loads((DOCS / "table-certificate.schema.json").read_text(encoding="utf-8"))
-    assert written == pufferdp.TableCertificate.model_json_schema(by_alias=True)
-
-
-def test_measurement_certificate_schema_is_the_one_in_the_code() -> None:
-    written = json.loads((DOCS / "measurement-certificate.schema.json").read_text(encoding="utf-8"))
-    assert written == pufferdp.MeasurementCertificate.model_json_schema(by_alias=True)
+@pytest.mark.parametrize(
+    ("file", "certificate"),
+    [
+        ("certificate", pufferdp.Certificate),
+        ("series-certificate", pufferdp.SeriesCertificate),
+        ("redaction-certificate", pufferdp.RedactionCertificate),
+        ("flow-certificate", pufferdp.FlowCertificate),
+        ("table-certificate", pufferdp.TableCertificate),
+        ("measurement-certificate", pufferdp.MeasurementCertificate),
+    ],
+)
+def test_certificate_schemas_are_those_in_the_code(file: str, certificate: type[BaseModel]) -> None:
+    written = json.loads((DOCS / f"{file}.schema.json").read_text(encoding="utf-8"))
+    assert written == certificate.model_json_schema(by_alias=True)
 
 
 def test_api_page_has_every_public_name() -> None:

@@ -25,6 +25,7 @@ from pufferdp import Charge, Ledger
 from pufferdp.basics.errors import LedgerError
 from tests.ledger.forks import exit_code, in_child, start_child
 from tests.ledger.races import CHAIN
+from tests.ledger.test_moves import releases
 
 SMALL = Charge(kind="dp", dp_loss=0.01, longest=50)
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -37,12 +38,6 @@ def path(tmp_path: Path) -> Path:
     with Ledger(made, create=True) as ledger:
         ledger.create("week", model=CHAIN, adversary="dp", budget=100.0)
     return made
-
-
-def releases(path: Path) -> int:
-    with Ledger(path) as ledger:
-        assert ledger.verify().valid
-        return ledger.dataset("week").releases
 
 
 def told(pipe: int) -> bytes:

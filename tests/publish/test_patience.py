@@ -140,10 +140,13 @@ def test_time_that_ends_while_a_block_is_left() -> None:
     ended = 0
     gc.disable()  # whoever listens to it (Hypothesis does) would be stopped instead, and say so
     try:
-        alone = time.thread_time()
-        fill()
-        alone = time.thread_time() - alone
-        for share in (0.5, 0.7, 0.8, 0.9, 0.95):
+        times = []
+        for _ in range(3):  # the first is slower: it asks the system for memory
+            began = time.thread_time()
+            fill()
+            times.append(time.thread_time() - began)
+        alone = min(times)
+        for share in (0.1, 0.5, 0.7, 0.8, 0.9, 0.95):
             try:
                 within(share * alone, fill, too_long)
             except CertificateError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +12,7 @@ from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.noise import SEEDED
 from pufferdp.report.registry import vouched_words
-
-GOLDEN = Path(__file__).parents[1] / "golden"
-
-
-def golden(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-    return content
+from tests.publish.test_leaves import golden
 
 
 def listed(content: dict[str, Any], key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html import unescape
 
@@ -158,7 +159,10 @@ def test_a_quantile_is_judged_by_ranks_and_what_is_not_useful_comes_first() -> N
     )
     plan = pufferdp.plan_table(slow, ["mean", "median"], per="day", epsilon=1, length=14_400, split=[50, 1])
     mean, median = plan.verdicts
-    assert "the mean of a group of 1,440 records is within" in mean.sentence  # smaller groups err by more
+    assert "the mean of a group of 1,440 records is within" in mean.sentence
+    assert mean.largest is not None
+    least = math.ceil(1440 * mean.error / (mean.largest / 2))
+    assert mean.sentence.endswith(f" Not useful in groups of fewer than {least:,} records.")
     assert (median.largest, median.useful) == (1440, False)
     first = str(plan).partition("\n\n")[0]
     assert " ranks) is " in " ".join(first.split())

@@ -70,9 +70,7 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
         with psycopg.connect(address, application_name="pufferdp") as server:
             server.read_only = True
             # Times leave the server in one zone and one spelling, whatever it is set to.
-            server.execute("SET TimeZone = 'UTC'")
-            server.execute("SET DateStyle = 'ISO'")
-            server.execute("SET IntervalStyle = 'iso_8601'")
+            server.execute("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'")
             name, kinds = _describe(server, table)
             check_columns(list(kinds), columns)
             types = {role: _type_of(role, column, kinds[column]) for role, column in columns.roles.items()}
@@ -81,7 +79,7 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             order = f"COPY ({rows}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
             with _through_a_file(types) as (file, load), server.cursor() as cursor:
                 with cursor.copy(order) as stream:
-                    file.writelines(within_limit(stream, repr(table)))
+                    file.writelines(within_limit(stream, repr(table), len(types)))
                 return load()
     except psycopg.Error as error:
         # The server's own words may repeat data; those about the connection do not.
@@ -165,7 +163,8 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             # A column of SQLite has no type: all come as text, and the order gets the type that fits.
             with _through_a_file(dict.fromkeys(columns.roles, "VARCHAR"), untyped=columns) as (file, load):
                 query = f"SELECT {picked} FROM {identifier(table)}{untyped_condition(columns)}"
-                file.writelines(within_limit(_lines(database.execute(query), columns), repr(source)))
+                lines = _lines(database.execute(query), columns)
+                file.writelines(within_limit(lines, repr(source), len(columns.roles)))
                 return load()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:

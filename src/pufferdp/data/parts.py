@@ -293,11 +293,11 @@ def check_parquet_size(connection: duckdb.DuckDBPyConnection, parts: Parts, scan
             raise _too_large(repr(parts.name), limit)
 
 
-def within_limit(pieces: Iterable[Piece], what: str) -> Iterator[Piece]:
-    """The pieces of a table as they come; rejects the one that exceeds the limit."""
+def within_limit(pieces: Iterable[Piece], what: str, texts: int) -> Iterator[Piece]:
+    """Rows of so many texts as they come; rejects the one that exceeds the limit. DuckDB keeps 16 bytes for a text."""
     limit, size = data_limit(), 0
     for piece in pieces:
-        size += len(piece)
+        size += len(piece) + 16 * texts
         if size > limit:
             raise _too_large(what, limit)
         yield piece

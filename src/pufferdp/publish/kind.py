@@ -33,11 +33,9 @@ from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
 from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
 from pufferdp.publish.fitted import fitted_warning
+from pufferdp.publish.noise import ROUNDING
 from pufferdp.publish.reading import beliefs
 from pufferdp.publish.stated_reading import reading_problems
-
-ROUNDING: Final = 1e-9
-"""Relative: what another machine may round otherwise."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ from pufferdp.publish.noise_table import NoiseTable
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
+ROUNDING: Final = 1e-9
+"""Relative: what another machine may round otherwise."""
 _AT_ONCE: Final = 1 << 18
 """Records flipped at a time: what is drawn for them stays in the cache."""
 

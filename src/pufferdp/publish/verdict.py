@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from pufferdp.basics.words import number
@@ -110,17 +110,13 @@ def estimable_share(value: float, low: float, high: float) -> float:
 
 def _question_verdict(question: Mapping[str, Any], size: int, grouped: bool) -> Verdict:
     name, alpha, divided = question["name"], question["accuracy"]["alpha"], question["noise"]["divided"]
-    width = question["noise"]["scale"] * question["dp_loss"]  # the most that one record moves a sum
-    largest = float(size)
-    if name == "sum":
-        largest = size * width
-    elif divided:
-        largest = width if name == "mean" else 1.0
-    return _judge(
+    # The most that one record moves a sum, or a number before it is divided.
+    width = question["noise"]["scale"] * question["dp_loss"] if name in ("sum", "mean") else 1.0
+    verdict = _judge(
         name,
         alpha / size if divided and size else alpha,
         question["accuracy"]["beta"],
-        largest if size else None,
+        (width if divided else size * width) if size else None,
         several=len(question["labels"]) > 1,
         ranks=question["accuracy"]["about"] == "ranks",
         in_table=True,
@@ -128,6 +124,10 @@ def _question_verdict(question: Mapping[str, Any], size: int, grouped: bool) -> 
         over="/records" if divided and not size else "",
         remedy=_TABLE_REMEDY,
     )
+    if not grouped or verdict.useful is False:
+        return verdict  # otherwise it is on a group of the average size, and others may be smaller
+    smaller = f"Not useful in groups of fewer than {math.ceil(alpha / LEAST_USELESS / width):,} records."
+    return replace(verdict, sentence=f"{verdict.sentence} {smaller}")
 
 
 def _judge(

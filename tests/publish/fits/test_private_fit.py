@@ -9,17 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pufferdp import (
-    BudgetError,
-    Ledger,
-    MarkovChain,
-    MarkovInterval,
-    ModelError,
-    ParameterError,
-    fit,
-    release,
-    verify,
-)
+from pufferdp import BudgetError, Ledger, MarkovChain, MarkovInterval, ModelError, ParameterError, fit, release, verify
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.curves import curve
 from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, Bounds, noisy_box, noisy_counts, tail_bound, transition_scale
@@ -79,6 +69,15 @@ def test_a_private_fit_is_near_the_truth_and_says_what_it_cost() -> None:
     assert "digest" not in done.model.fitted
     warned = release(FRAME, model=done.model, column="state", query="histogram", epsilon=1.0).certificate.warnings
     assert any("fitted with a DP loss of 1" in w for w in warned)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_makes_no_move_impossible(seed: int) -> None:
+    """A count of 0 or less came out for most seeds, and a release with the model was charged and then rejected."""
+    done = fit(FRAME[:40], **OPTIONS, dp_epsilon=0.05, sampler=SeededSampler(seed))
+    assert isinstance(done.model, MarkovChain)
+    assert done.model.labels == ("rest", "active") and done.model.transition.min() > 0
+    assert done.prior == 0.5 and done.model.fitted is not None and done.model.fitted["prior"] == 0.5
 
 
 def test_which_states_occur_is_not_told() -> None:

@@ -9,15 +9,7 @@ import pytest
 from scipy.stats import chisquare
 
 from pufferdp.publish.discrete_gaussian import DiscreteGaussianLaw
-from pufferdp.publish.noise import (
-    NoiseKind,
-    NoiseLaw,
-    SeededSampler,
-    SystemSampler,
-    draw,
-    gaussian_delta,
-    gaussian_rho,
-)
+from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler, SystemSampler, draw, gaussian_delta, gaussian_rho
 
 
 def masses(scale: float) -> tuple[np.ndarray, np.ndarray]:

@@ -10,17 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pufferdp import (
-    Charge,
-    Ledger,
-    PufferdpError,
-    RefusedError,
-    Release,
-    ReleasedTable,
-    TableRelease,
-    release,
-    verify,
-)
+from pufferdp import Charge, Ledger, PufferdpError, RefusedError, Release, ReleasedTable, TableRelease, release, verify
 from pufferdp.basics.files import canonical_json
 from pufferdp.basics.progress import silent
 from pufferdp.publish.certificate import content_hash

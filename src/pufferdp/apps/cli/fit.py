@@ -41,7 +41,7 @@ def fit(
     ] = False,
     prior: Annotated[
         str | None,
-        typer.Option("--prior", help="Add this to every transition count, so that states never left have a row too."),
+        typer.Option("--prior", help="Number added to every transition count (private fits: 0.5 by default)."),
     ] = None,
     memory: Annotated[
         str, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")

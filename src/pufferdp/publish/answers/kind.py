@@ -30,7 +30,7 @@ from pufferdp.publish.answers.estimate import MISFIT, Denoised, denoise, feasibl
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
-from pufferdp.publish.answers.problem import Calibration, Problem
+from pufferdp.publish.answers.problem import Calibration, Problem, StatedNoise
 from pufferdp.publish.answers.queries import Query, QueryKind, check_released
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
@@ -121,8 +121,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         c = certificate
         model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
         query_facts = c.query.model_dump()
-        if c.calibration.approximate is not None:
-            query_facts["euclidean"] = c.calibration.approximate.move
+        pair = c.calibration.approximate
+        if pair is not None:
+            query_facts["euclidean"] = pair.move
         if c.query.name == QueryKind.FUNCTION and c.mechanism.name == "wasserstein" and query is None:
             raise CertificateError("the noise depends on a function of your own: hand it over with verify(…, query=…)")
         problem = Problem(
@@ -137,6 +138,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
             part=c.data.part is True,
             holes=c.data.dropped + c.data.holes > 0,
+            stated=StatedNoise(
+                sigma=c.calibration.sigma, pair=None if pair is None else (pair.dp_epsilon, pair.dp_delta)
+            ),
             table=None if c.calibration.table is None else NoiseTable.from_dict(c.calibration.table.model_dump()),
         )
         if (problem.table is not None) != (c.mechanism.name == ExactOptimal.name):
@@ -240,18 +244,6 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         person = {"person": Exact(people[0])} if len(people) == 1 else {}
         return {**repeated, **person, "verdict": verdict, "intervals": Near(intervals(certificate).to_dict())}
 
-    def as_stated(self, solution: AnswerNoise, stated: Mapping[str, Any]) -> AnswerNoise:
-        """With the sigma and the Lipschitz constant of the certificate."""
-        sigma, lipschitz = stated["calibration"]["sigma"], stated["query"]["lipschitz"]
-        noise = replace(solution.calibration, sigma=sigma, lipschitz=lipschitz)
-        pair = stated["calibration"].get("approximate")
-        if noise.approximation is not None and pair is not None:
-            ours = replace(
-                noise.approximation, dp_loss=pair["dp_epsilon"], dp_delta=pair["dp_delta"], move=pair["move"]
-            )
-            noise = replace(noise, approximation=ours)
-        return replace(solution, calibration=noise)
-
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the promise it makes alone."""
         query_problem, noise = problem.problem, solution.calibration
@@ -297,6 +289,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             holes=facts.get("holes") is True,
             delta=facts.get("delta", 0.0),
             unit=None if facts.get("unit") is None else Unit.of(facts["unit"]["name"], model),
+            stated=StatedNoise(sigma=facts["sigma"], pair=(charge.dp_loss, charge.dp_delta)),
             table=NoiseTable.from_dict(facts["table"]) if "table" in facts else None,
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -23,11 +24,22 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseKind, NoiseLaw
+from pufferdp.publish.noise import ROUNDING, NoiseKind, NoiseLaw
 from pufferdp.publish.noise_table import NoiseTable
 
+SEARCHED: Final = 5e-3
+"""Relative: more than the tolerance of a search for noise (1e-3), on the machine of the release and on this one."""
 _HARDLY_ANY: Final = 0.1
 """Noise that is so small a part of what one record needs alone publishes the answer nearly as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedNoise:
+    """The noise that a certificate or a ledger states: it is evaluated, not searched for."""
+
+    sigma: float
+    pair: tuple[float, float] | None = None
+    """The privacy loss and the delta of approximate DP."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +71,8 @@ class Problem:
     secret: StretchSecret | None = None
     """The only secret: what a stretch holds, or whether a state occurred in it. For plans."""
 
+    stated: StatedNoise | None = None
+    """The noise that a certificate or a ledger states, where it is verified."""
     table: NoiseTable | None = None
     """The law of the noise of exact-optimal, where a certificate or a ledger states it: it is checked, not found."""
 
@@ -126,6 +140,17 @@ class Problem:
     def block(self) -> int:
         """Records that change together, of those that are read."""
         return 1 if self.unit is None else min(self.unit.records, self.longest)
+
+    def allowed_loss(self, leakage: Callable[[float], float], inverse: Callable[[float], float]) -> float:
+        """The stated DP loss where its leakage is epsilon, and otherwise the largest that epsilon allows.
+
+        A search ends at another loss on another machine, so a stated loss is evaluated. It may leak no more than
+        epsilon, up to rounding, and hardly less: a ledger would be charged too little.
+        """
+        stated = 0.0 if self.stated is None or self.stated.sigma <= 0 else self.block / self.stated.sigma
+        if 0 < stated <= checks.LARGEST and 1 - SEARCHED <= leakage(stated) / self.epsilon <= 1 + ROUNDING:
+            return stated
+        return inverse(min(self.epsilon, checks.LARGEST))
 
     @cached_property
     def bound(self) -> BoundQuery:
@@ -325,9 +350,9 @@ class Mechanism(ABC):
         """Whether its noise hides a stretch, or an event in it (``Problem.secret``)."""
         return False
 
-    @abstractmethod
     def find(self, problem: Problem) -> Calibrated:
         """σ and what it rests on. Raises NotApplicableError when there is no guarantee."""
+        raise NotImplementedError
 
     def calibrate(self, problem: Problem) -> Calibration:
         """The noise for this problem. Raises NotApplicableError when there is no guarantee."""
@@ -335,13 +360,15 @@ class Mechanism(ABC):
 
     def with_finding(self, problem: Problem, finding: Calibrated) -> Calibration:
         """A calibration at a given σ."""
-        bound = problem.bound
+        bound, sigma = problem.bound, finding.sigma
+        if problem.stated is not None and math.isclose(problem.stated.sigma, sigma, rel_tol=ROUNDING):
+            sigma = problem.stated.sigma  # the ledger was charged for it, to the last digit
         return Calibration(
             mechanism=self.name,
             theorem=finding.theorem or self.theorem,
-            sigma=finding.sigma,
+            sigma=sigma,
             lipschitz=bound.lipschitz,
-            law=problem.noise(bound.lipschitz * finding.sigma),
+            law=problem.noise(bound.lipschitz * sigma),
             quilt=finding.quilt,
             transport=finding.transport,
         )

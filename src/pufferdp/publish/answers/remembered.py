@@ -6,7 +6,6 @@ A problem is public, so what is kept tells nothing of the data, nor does the tim
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -25,9 +24,7 @@ class Remembered(Generic[V]):
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._latest: OrderedDict[tuple[Problem, Hashable], V] = OrderedDict()
-        self._lock = threading.Lock()
+        self._most, self._latest, self._lock = most, dict[tuple[Problem, Hashable], V](), threading.Lock()
 
     def get(
         self, problem: Problem, more: Hashable, make: Callable[[], V], keep: Callable[[V], bool] | None = None
@@ -38,14 +35,14 @@ class Remembered(Generic[V]):
         key = problem, more
         with self._lock:
             if key in self._latest:
-                self._latest.move_to_end(key)
-                return self._latest[key]
+                self._latest[key] = value = self._latest.pop(key)  # the latest is the last
+                return value
         value = make()
         if keep is None or keep(value):
             with self._lock:
                 self._latest[key] = value
                 if len(self._latest) > self._most:
-                    self._latest.popitem(last=False)
+                    del self._latest[next(iter(self._latest))]
         return value
 
     def clear(self) -> None:

@@ -153,7 +153,8 @@ def fit(
         clock: fit one table for each slot of a rhythm: ``"hour"`` of the day, ``"day"`` of the week, or a number of
             equal slots in a day.
         ar1: fit a series of real numbers in place of a chain, each drawn towards the one before.
-        prior: added to every transition count, so that states without a move of their own have a row as well.
+        prior: added to every transition count, so that states without a move of their own have a row as well; by
+            default 0.5 for a private fit and nothing for others.
         memory: how many records the next one depends on: 1, or 2 for a chain of second order.
         as_states: take the numbers of the column as states, however many there are.
         checks: ask whether the model describes the data. A private fit leaves this out.
@@ -425,11 +426,13 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def problem(self, exact: Counted) -> FitProblem:
         """What may be spent, on chains of this length; of any where records are missing, or the series goes on."""
         endless = self.reading.is_part or exact.counts.missing + exact.counts.holes > 0
+        # A noisy count of 0 or less does not show that a move is impossible: half a move keeps every move possible.
+        prior = 0.5 if self.prior is None and self.dp_epsilon is not None and self.confidence is None else self.prior
         return FitProblem(
             dp_epsilon=None if self.dp_epsilon is None else checks.epsilon(self.dp_epsilon, "dp_epsilon"),
             confidence=None if self.confidence is None else checks.probability(self.confidence, "confidence"),
             longest=MOST_RECORDS if endless else max(length for length, _ in exact.counts.lengths),
-            prior=None if self.prior is None else check_prior(self.prior),
+            prior=None if prior is None else check_prior(prior),
             states=len(exact.moves),
             ranges=exact.counts.ranges,
         )

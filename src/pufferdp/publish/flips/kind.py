@@ -32,7 +32,6 @@ from pufferdp.publish.flips.plan import (
     noise_dict,
 )
 from pufferdp.publish.kind import (
-    ROUNDING,
     UNPROVABLE,
     Claims,
     Exact,
@@ -44,7 +43,7 @@ from pufferdp.publish.kind import (
     model_claims,
     stated_ranges,
 )
-from pufferdp.publish.noise import ChainShares
+from pufferdp.publish.noise import ROUNDING, ChainShares
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths

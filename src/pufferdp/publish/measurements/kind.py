@@ -12,8 +12,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Curve, Lowest
-from pufferdp.bounds.curves import CURVES
+from pufferdp.bounds.curve_forms import Curve, Lowest
 from pufferdp.bounds.tight.approximate import Approximate, approximate_leakage
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
@@ -21,7 +20,7 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.certificate import public_facts, secrets_text, statement
-from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve
+from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
@@ -106,17 +105,6 @@ def check_series(model: Model) -> None:
         )
 
 
-def problem_curve_of(problem: MeasurementProblem) -> Curve:
-    """The lowest curve that holds for every algorithm, or the one that is named."""
-    check_series(problem.model)
-    if problem.curve is None:
-        return curve_of_every_algorithm(problem.chains)
-    named = problem_curve(problem.curve, problem.chains) if problem.curve in CURVES else None
-    if named is None or not named.applies or named.holds_for != EVERY_ALGORITHM:
-        raise NotApplicableError(f"the {problem.curve} curve does not bound every algorithm here", value=problem.curve)
-    return named
-
-
 class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate]):
     """OpenDP measurements."""
 
@@ -169,7 +157,8 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     def solve(self, problem: MeasurementProblem, progress: Progress) -> Carried:
         """What the pair leaks by the curve."""
         progress("carrying the DP loss over")
-        curve = problem_curve_of(problem)
+        check_series(problem.model)
+        curve = curve_of_every_algorithm(problem.chains, problem.curve)
         return carried_by(curve, approximate_leakage(curve, problem.dp_loss, problem.dp_delta))
 
     def claims(self, problem: MeasurementProblem, solution: Carried, made: Made) -> Claims:

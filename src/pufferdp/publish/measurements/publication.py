@@ -17,15 +17,9 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike, as_model
+from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
-from pufferdp.publish.measurements.kind import (
-    KIND,
-    Carried,
-    MeasurementProblem,
-    carried_by,
-    check_series,
-    problem_curve_of,
-)
+from pufferdp.publish.measurements.kind import KIND, Carried, MeasurementProblem, carried_by, check_series
 from pufferdp.publish.measurements.outside import (
     ColumnValues,
     Output,
@@ -186,7 +180,7 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
             holes=holes,
             ranges=ranges,
         )
-        curve = problem_curve_of(blank)
+        curve = curve_of_every_algorithm(blank.chains)
         leaked = self.stated.carried(curve, self.delta)
         if leaked.epsilon > self.epsilon or leaked.delta > self.delta:
             promised, allowed = (

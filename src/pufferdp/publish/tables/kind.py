@@ -13,6 +13,7 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.publish.answers.problem import StatedNoise
 from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA
 from pufferdp.publish.kind import (
     UNPROVABLE,
@@ -100,6 +101,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             part=c.data.part is True,
             holes=c.data.dropped + c.data.holes > 0,
             beta=c.questions[0].accuracy.beta,
+            stated=StatedNoise(sigma=1 / c.dp_loss if c.dp_loss > 0 else 0.0),
             curve=c.mechanism.name.removeprefix(CURVE),
             ranges=stated_ranges(c.data),
             sizes=c.groups.sizes,
@@ -253,6 +255,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             adversary=checks.adversary(charge.adversary),
             part=facts.get("part") is True,
             holes=facts.get("holes") is True,
+            stated=StatedNoise(sigma=1 / charge.dp_loss if charge.dp_loss > 0 else 0.0),
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,
         )

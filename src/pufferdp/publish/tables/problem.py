@@ -16,16 +16,14 @@ from typing import Any, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.words import quoted_value
-from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Curve, Lowest
-from pufferdp.bounds.curves import CURVES
+from pufferdp.bounds.curve_forms import Lowest
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
-from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve
-from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
+from pufferdp.publish.answers.problem import Problem, StatedNoise
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.questions import Question, QuestionNoise
@@ -57,6 +55,7 @@ class TableProblem:
     holes: bool = False
     """Whether records are missing inside chains."""
     beta: float = 0.05
+    stated: StatedNoise | None = None
     curve: str | None = None
     """The leakage curve by name, as a certificate states it; None: the lowest."""
     ranges: Ranges = EVERYTHING
@@ -90,6 +89,7 @@ class TableProblem:
             adversary=self.adversary,
             part=self.part,
             holes=self.holes,
+            stated=self.stated,
         )
 
     @property
@@ -132,8 +132,8 @@ class TableNoise:
 
 def solve_table(problem: TableProblem) -> TableNoise:
     """The largest DP loss that the promise allows, shared among the questions."""
-    curve = _curve(problem)
-    dp_loss = curve.inverse(min(problem.epsilon, LARGEST))
+    curve = curve_of_every_algorithm(problem.chains, problem.curve)
+    dp_loss = problem.chains.allowed_loss(curve, curve.inverse)
     losses = problem.losses(dp_loss)
     if min(losses) <= 0:
         raise NotApplicableError(
@@ -176,18 +176,6 @@ def question_part(problem: TableProblem, solution: TableNoise, n: int) -> dict[s
 def clip_list(clip: tuple[float, float] | None) -> list[float] | None:
     """A clipping range as JSON has it."""
     return None if clip is None else [float(end) for end in clip]
-
-
-def _curve(problem: TableProblem) -> Curve:
-    """The lowest curve that holds for every algorithm, or the one that is named."""
-    if problem.curve is None:
-        return curve_of_every_algorithm(problem.chains)
-    if problem.curve not in CURVES:
-        raise NotApplicableError(f"curve {problem.curve!r} is not known to this version", value=problem.curve)
-    named = problem_curve(problem.curve, problem.chains)
-    if not named.applies or named.holds_for != EVERY_ALGORITHM:
-        raise NotApplicableError(f"the {problem.curve} curve does not bound every algorithm here", value=problem.curve)
-    return named
 
 
 def check_model(model: Model) -> None:

@@ -6,7 +6,6 @@ import math
 from typing import Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve
 from pufferdp.bounds.curves import CURVES, curve, lowest
@@ -105,11 +104,16 @@ def problem_curve(name: str, problem: Problem) -> Curve:
     return curve(name, problem.model, length, problem.adversary)
 
 
-def curve_of_every_algorithm(problem: Problem) -> Curve:
-    """The lowest curve that holds for every algorithm.
+def curve_of_every_algorithm(problem: Problem, name: str | None = None) -> Curve:
+    """The named curve, or the lowest, that holds for every algorithm.
 
     No other lies below the tight one, but for group privacy over a short part of a series, which counts its records.
     """
+    if name is not None:
+        named = problem_curve(name, problem) if name in CURVES else None
+        if named is None or not named.applies or named.holds_for != EVERY_ALGORITHM:
+            raise NotApplicableError(f"the {name} curve does not bound every algorithm here", value=name)
+        return named
     tight = problem_curve("tight", problem)
     if tight.applies and not problem.endless:
         return tight
@@ -147,7 +151,7 @@ class CurveNoise(Mechanism):
         leakage_curve = problem_curve(self.curve, problem)
         if isinstance(leakage_curve, Absent):
             raise NotApplicableError(leakage_curve.reason)
-        loss = leakage_curve.inverse(min(problem.epsilon, LARGEST))
+        loss = problem.allowed_loss(leakage_curve, leakage_curve.inverse)
         if loss <= 0:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
         # A DP loss of 1/σ that is not above the one that was checked; all records of a block move the answer as often.

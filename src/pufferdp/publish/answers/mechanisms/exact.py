@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
-from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.tables import RecordAdversary, TableLeakage
 from pufferdp.bounds.additive.uninformed import AnyStartLeakage, SeriesLeakage, UninformedLeakage
@@ -66,12 +65,12 @@ class ExactLaplace(Mechanism):
             loss = problem.epsilon
         elif leaks_most(problem):
             tight = curve("tight", problem.model, problem.longest, problem.adversary)
-            loss = tight.inverse(min(problem.epsilon, LARGEST))
+            loss = problem.allowed_loss(tight, tight.inverse)
         else:
             leakage = ExactLeakage(problem)
             if leakage.nothing_to_learn:
                 return Calibrated(sigma=0.0)
-            loss = leakage.inverse(problem.epsilon)
+            loss = problem.allowed_loss(lambda loss: leakage.bracket(loss)[1], leakage.inverse)
         if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
             raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
         return Calibrated(sigma=1 / loss)
@@ -385,7 +384,7 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
     loss (see ``leaks_most``), which is known for every length and however long a state is kept.
     """
     if not chain.any_start and _odds_ratio(chain.transition, "attracts"):
-        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length)
+        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length, tolerance=TOLERANCE / 2)
         span = int(np.ptp(steps))
 
         def two_states(dp_loss: float) -> Reached:

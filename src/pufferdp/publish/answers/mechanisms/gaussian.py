@@ -8,12 +8,16 @@ every algorithm (docs/guide/approximate.md). The largest rho that keeps the prom
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
+from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.tight.approximate import ZCdpBudget, largest_zcdp
+from pufferdp.bounds.curve_forms import Curve
+from pufferdp.bounds.tight.approximate import carried_delta, largest_zcdp
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import (
+    SEARCHED,
     Approximation,
     Calibrated,
     Calibration,
@@ -22,7 +26,7 @@ from pufferdp.publish.answers.problem import (
     refuse_own_secrets,
 )
 from pufferdp.publish.answers.queries import QueryKind
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, gaussian_delta, gaussian_rho
+from pufferdp.publish.noise import ROUNDING, NoiseKind, NoiseLaw, gaussian_delta, gaussian_rho
 
 _TRIES: Final = 40
 """How often the scale is rounded up until OpenDP's map agrees; each time by twice as much."""
@@ -39,10 +43,6 @@ class GaussianTight(Mechanism):
         """It is carried over by a curve of the whole series."""
         return True
 
-    def find(self, problem: Problem) -> Calibrated:
-        """The scale of the noise over the Lipschitz constant in L1, which other mechanisms count in."""
-        return Calibrated(sigma=self.calibrate(problem).sigma)
-
     def calibrate(self, problem: Problem) -> Calibration:
         """The least scale at which OpenDP's map and the curve together keep the promise."""
         refuse_own_secrets(problem)
@@ -50,13 +50,8 @@ class GaussianTight(Mechanism):
             raise NotApplicableError("keeps a promise with a delta: give one with delta=, for example 1e-6")
         if problem.model.real_valued:
             raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
-        budget = largest_zcdp(curve_of_every_algorithm(problem), problem.epsilon, problem.delta)
-        if budget is None:
-            raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
-        bound = problem.bound
-        whole = problem.query.counts_states
-        move = _move(problem)
-        scale = _scale(budget, move, whole)
+        bound, whole, move = problem.bound, problem.query.counts_states, _move(problem)
+        scale, loss, dp_delta = _noise(problem, move)
         law = NoiseLaw(
             kind=NoiseKind.DISCRETE_GAUSSIAN if whole else NoiseKind.GAUSSIAN,
             scale=scale * bound.unit,
@@ -64,20 +59,10 @@ class GaussianTight(Mechanism):
             unit=bound.unit,
             rounding=problem.rounding,
         )
-        return Calibration(
-            mechanism=self.name,
-            theorem=self.theorem,
-            sigma=law.scale / bound.lipschitz,
-            lipschitz=bound.lipschitz,
-            law=law,
-            approximation=Approximation(
-                delta=problem.delta,
-                dp_loss=budget.loss,
-                dp_delta=budget.delta,
-                rho=gaussian_rho(scale, move, whole),
-                move=move * bound.unit,
-            ),
-        )
+        rho = gaussian_rho(scale, move, whole)
+        pair = Approximation(delta=problem.delta, dp_loss=loss, dp_delta=dp_delta, rho=rho, move=move * bound.unit)
+        pure = self.with_finding(problem, Calibrated(sigma=law.scale / bound.lipschitz))
+        return replace(pure, law=law, approximation=pair)
 
 
 def _move(problem: Problem) -> float:
@@ -88,11 +73,36 @@ def _move(problem: Problem) -> float:
     return 1.0 if problem.query.kind is QueryKind.COUNT else math.nextafter(math.sqrt(2), math.inf)
 
 
-def _scale(budget: ZCdpBudget, move: float, whole: bool) -> float:
-    """The scale of this rho, rounded up until OpenDP's own map says that the DP pair holds."""
+def _noise(problem: Problem, move: float) -> tuple[float, float, float]:
+    """The scale with its DP pair: as stated where they keep the guarantee, otherwise those of the largest rho.
+
+    A search ends at other numbers on another machine, so stated ones are evaluated. They may not differ much: a ledger
+    would be charged too little.
+    """
+    curve, whole, stated = curve_of_every_algorithm(problem), problem.query.counts_states, problem.stated
+    largest = scale, _, _ = _largest(curve, problem, move)
+    if stated is None or stated.pair is None or not 0 < stated.pair[0] <= LARGEST:
+        return largest
+    wide, loss, delta = stated.sigma * problem.bound.lipschitz / problem.bound.unit, *stated.pair
+    leaked = curve(loss)
+    # The delta falls fast as the loss grows: rounding of the loss shows in it some hundred times as much.
+    keeps = (
+        math.isclose(wide, scale, rel_tol=SEARCHED)
+        and leaked <= (1 + ROUNDING) * problem.epsilon
+        and carried_delta(loss, delta, leaked) <= (1 + 1e-6) * problem.delta
+        and gaussian_delta(wide, move, whole, loss) <= (1 + 1e-6) * delta
+    )
+    return (wide, loss, delta) if keeps else largest
+
+
+def _largest(curve: Curve, problem: Problem, move: float) -> tuple[float, float, float]:
+    """The scale and the DP pair of the largest rho; the scale is rounded up until OpenDP's map allows the pair."""
+    budget = largest_zcdp(curve, problem.epsilon, problem.delta)
+    if budget is None:
+        raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
     scale, step = move / math.sqrt(2 * budget.rho), 2.0**-52
     for _ in range(_TRIES):
-        if gaussian_delta(scale, move, whole, budget.loss) <= budget.delta:
-            return scale
+        if gaussian_delta(scale, move, problem.query.counts_states, budget.loss) <= budget.delta:
+            return scale, budget.loss, budget.delta
         scale, step = scale * (1 + step), 2 * step
     raise NotApplicableError("OpenDP's map gives no delta that is small enough; promise a larger delta")

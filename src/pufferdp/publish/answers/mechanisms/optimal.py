@@ -47,24 +47,14 @@ class ExactOptimal(Mechanism):
         series = problem.query.kind is QueryKind.COUNT and bool(chains_of(problem.model))
         return series and problem.epsilon >= WORTH_IT
 
-    def find(self, problem: Problem) -> Calibrated:
-        """Its expected error, which takes the place of a scale."""
-        return Calibrated(sigma=self.calibrate(problem).sigma)
-
     def calibrate(self, problem: Problem) -> Calibration:
         """The law of the least expected error; one that is given is checked in its place."""
         _refuse(problem)
         table = problem.table or _found(problem)
         if problem.table is not None and not _keeps(problem, table):
             raise NotApplicableError(f"the law of the noise leaks more than epsilon {problem.epsilon:g}")
-        size = table.expected_absolute
-        return Calibration(
-            mechanism=self.name,
-            theorem=self.theorem,
-            sigma=size / problem.bound.lipschitz,
-            lipschitz=problem.bound.lipschitz,
-            law=problem.with_table(table).noise(size),
-        )
+        sigma = table.expected_absolute / problem.bound.lipschitz
+        return self.with_finding(problem.with_table(table), Calibrated(sigma=sigma))
 
 
 def _refuse(problem: Problem) -> None:

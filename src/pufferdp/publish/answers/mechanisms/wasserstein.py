@@ -125,7 +125,12 @@ class _Search:
         if points.ndim == 2:
             pair = worst_flow(np.asarray(points, dtype=float), first, second, self.slack, floor)
         else:
-            pair = Pairs(points, first, second, self.slack).worst(floor)
+            pairs = Pairs(points, first, second, self.slack)
+            pair = pairs.worst(floor)
+            if pair is not None:
+                # Several pairs are often equally far apart. The first of them is named, so that rounding never decides.
+                nearer = pairs.within_distance(np.nextafter(pair.distance, 0.0), np.arange(len(first)))
+                pair = WorstPair(pair.distance, int(np.argmin(nearer)))
         if pair is not None:
             a, b = self._names[pair.pair]
             self.worst = Transport(distance=pair.distance * unit + inexact, first=a, second=b)
