@@ -33,8 +33,7 @@ from pufferdp.bounds.curve_forms import (
 )
 from pufferdp.bounds.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.bounds.quilts.networks import worst_network_record
-from pufferdp.bounds.tight import any_start
-from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.chain import MOST_ANY_START, TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
@@ -291,9 +290,9 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
         return _hidden_tight(hidden, longest, adversary)
     if not chains:
         raise NotApplicableError("needs chains that can be listed; the odds curve bounds a class given by bounds")
-    if any(chain.any_start and chain.size > any_start.MOST_STATES for chain in chains):
+    if any(chain.any_start and chain.size > MOST_ANY_START for chain in chains):
         raise NotApplicableError(
-            f"any start with more than {any_start.MOST_STATES} states takes too long; the odds curve bounds it"
+            f"any start with more than {MOST_ANY_START} states takes too long; the odds curve bounds it"
         )
     members = [(chain.transition, chain.start) for chain in chains]
     return TightBound("tight", theorem, TightCurve.of_class(members, length=longest, adversary=str(adversary)))

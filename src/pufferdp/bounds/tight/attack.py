@@ -67,8 +67,9 @@ class TightLeakage:
 
     def renamed(self, states: Ints) -> TightLeakage:
         """The leakage with states numbered as in a larger chain."""
-        sides = {"before": self.before.renamed(states), "after": self.after.renamed(states)}
-        return replace(self, likelier=int(states[self.likelier]), other=int(states[self.other]), **sides)
+        before, after = self.before.renamed(states), self.after.renamed(states)
+        x, y = int(states[self.likelier]), int(states[self.other])
+        return replace(self, likelier=x, other=y, before=before, after=after)
 
 
 def questions_of(

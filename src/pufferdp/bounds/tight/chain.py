@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,11 @@ from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.tight.series import TOLERANCE, Problem, Solution, attack_of, losses_problem, solve, steady_problem
 
+MOST_ANY_START: Final = 16
+"""States up to which the worst distribution of the first record is looked for; the closed form bounds more."""
+_MOST_ROWS: Final = 1 << 15
+"""Slots of a clock times pairs of values that are searched; the closed form bounds more."""
+
 
 class ChainBound:
     """The bound of one chain, for one length and one adversary."""
@@ -33,6 +39,8 @@ class ChainBound:
         self._worst_rows: Ints | None = None
         self._odds: OddsCurve | None = None
         self.alone = adversary == "dp" or self.chain.independent or length == 1
+        pairs = self.chain.size * (self.chain.size - 1)
+        self.closed_form = self.chain.period > 1 and self.chain.period * pairs > _MOST_ROWS
         # A stationary chain with a period or several classes has two values whose pasts and futures never meet: each
         # record adds its whole loss. Without end, such values make what is learned grow for ever.
         self.unbounded = self.chain.stationary and not self.chain.primitive
@@ -57,6 +65,8 @@ class ChainBound:
             return self._own(loss, problem)
         if self.unbounded:
             return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
+        if self.closed_form:
+            return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
         found = solve(problem, self.tolerance)
         self._worst_rows = np.array([int(found.row[0])])
         return self._result(loss, problem, found)
@@ -66,8 +76,8 @@ class ChainBound:
         problem = self.problem(loss)
         if self.alone or not len(problem):
             return self._own(loss, problem).upper
-        if self.unbounded:
-            return self.group(loss)
+        if self.unbounded or self.closed_form:
+            return self.group(loss) if self.unbounded else self._by_odds(loss)
         if self._worst_rows is None:
             return self.leakage(loss).lower
         one = replace(
@@ -78,6 +88,13 @@ class ChainBound:
             records=None if problem.records is None else problem.records[:, self._worst_rows],
         )
         return min(float(solve(one, self.tolerance).lower[0]), self.group(loss))
+
+    def _by_odds(self, loss: float) -> float:
+        """What the closed form says (Theorem 4)."""
+        if self._odds is None:
+            kernels = self.chain.kernels if self.chain.period > 1 else self.chain.kernels[0]
+            self._odds = OddsCurve.of_chains([kernels], length=self.length)
+        return self._odds(loss)
 
     def _own(self, loss: float, problem: Problem) -> TightLeakage:
         nothing = SideAttack(added=0.0, known=None, records=0, questions=())
@@ -102,10 +119,8 @@ class ChainBound:
     def _result(self, loss: float, problem: Problem, found: Solution) -> TightLeakage:
         attack = attack_of(self.chain, problem, found, 0, self.adversary)
         upper = min(float(found.upper[0]), self.group(loss))
-        if upper > attack.lower * (1 + self.tolerance) and self.chain.period == 1:
-            if self._odds is None:
-                self._odds = OddsCurve.of_chains([self.chain.kernels[0]], length=self.length)
-            upper = min(upper, self._odds(loss))
+        if upper > attack.lower * (1 + self.tolerance):
+            upper = min(upper, self._by_odds(loss))
         return replace(attack, dp_loss=loss, lower=min(attack.lower, upper), upper=upper).renamed(self.states)
 
 
@@ -178,6 +193,11 @@ class TightCurve:
             )
         return cls(kernels, length=length, adversary=adversary, tolerance=tolerance)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it is the closed form of a clock that has too many slots and states to search every pair."""
+        return any(part.closed_form for _, _, part in self._parts)
+
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         return self.leakage(loss).upper
@@ -197,7 +217,8 @@ class TightCurve:
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss, up to the tolerance, that leaks at most ``epsilon``; 0 where there is none."""
-        allowed = inputs.target(epsilon)
+        # A machine that rounds otherwise may end on another upper end within the tolerance: it fits as well.
+        allowed = inputs.target(epsilon) / (1 + self.tolerance)
         loss = allowed
         for i, (_, _, part) in enumerate(self._parts):
             loss = min(loss, self._largest(i, part, allowed, loss))

@@ -339,8 +339,8 @@ class Pass:
         with np.errstate(invalid="ignore"):
             loose = np.nan_to_num(upper - at_ends)
         self._rescale()
-        behind = (part[1:2] for part in (read.tail, read.largest, read.spread, read.decided))
-        return Ends(upper, read.prior[:1], *behind, loose)
+        tail, largest, spread = (part[1:2] for part in (read.tail, read.largest, read.spread))
+        return Ends(upper, read.prior[:1], tail, largest, spread, read.decided[1:2], loose)
 
     def _bends(self, size: int) -> tuple[Floats, Floats]:
         """size²/2 times bounds on second differences along a block: of vectors and of plain distributions."""
@@ -422,20 +422,22 @@ class Pass:
             upper[..., k] = any_bound + rounding
             open_end = np.ones(both.shape[:2], dtype=bool)
         else:
-            open_end = np.logical_and(*((possible[:, i] & (side.weights > 0)).any(axis=2) for i in (0, 1)))
+            weighted = possible & (side.weights > 0)
+            open_end = np.all(np.any(weighted, axis=3), axis=1)
         group = np.concatenate([np.repeat(spent[..., None], k, axis=2), (spent + last)[..., None]], axis=2)
         allowed = np.concatenate([both, open_end[..., None]], axis=2)
         upper = np.where(allowed, np.minimum(upper, group), -np.inf)
         either = possible[:, 0] | possible[:, 1]
         positive = (seen[..., :k] > 0) & either[:, :, None]
-        dead = ~positive.any(axis=3)
+        dead = ~np.asarray(positive.any(axis=3))
         least = np.where(dead, self.log_mu, np.inf).min(axis=2)
         largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
         smallest = np.where(possible[:, 0], np.where(possible[:, 1], ratio[..., :k], -np.inf), np.inf).min(axis=2)
         tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + largest + rounding)
         with np.errstate(invalid="ignore"):
             spread = largest - smallest
-        decided = (dead | (positive | ~either[:, :, None]).all(axis=3)).all(axis=2)
+        alive = (positive | ~either[:, :, None]).all(axis=3)
+        decided = np.asarray((dead | alive).all(axis=2))
         prior = np.where(np.isfinite(prior), prior, 0.0)
         return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
 

@@ -71,7 +71,8 @@ class Profile:
 
     def _extend(self, steps: int) -> int:
         """Make room for some more steps; return how many there are."""
-        new, distance = [], int(self.first[-1] + self.sizes[-1]) if len(self.sizes) else 1
+        new: list[int] = []
+        distance = int(self.first[-1] + self.sizes[-1]) if len(self.sizes) else 1
         while len(new) < steps and distance <= self.depth:
             new.append(block_size(self.side, distance, self.depth - distance + 1))
             distance += new[-1]
@@ -164,7 +165,7 @@ class Profile:
             inside = (step > 0) & (step <= steps)
             value = np.where(self.possible[j], ends[row, np.where(inside, step - 1, 0), :-1], -np.inf).max(axis=1)
             out = np.where(inside, np.maximum(out, value), out)
-        return np.maximum(out, 0.0)
+        return np.asarray(np.maximum(out, 0.0))
 
     def step_of(self, records: Ints) -> Ints:
         """The number of the step that holds a record, from 1 on; 0: no record, the number of steps + 1: beyond all."""
@@ -410,4 +411,4 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
         keep = ~(proved | lost)
         at = at[keep]
         work.keep(keep)
-    return done
+    return np.asarray(done)

@@ -9,7 +9,7 @@ the distributions given either value. The first pairs are searched; the others n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -36,7 +36,7 @@ def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
     """The distribution of a record given the next one; rows of values that the next one cannot have are 0."""
     joint = distribution[:, None] * kernel
     after = joint.sum(axis=0)
-    return np.divide(joint.T, after[:, None], out=np.zeros_like(joint), where=after[:, None] > 0)
+    return np.asarray(np.divide(joint.T, after[:, None], out=np.zeros_like(joint), where=after[:, None] > 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,8 @@ class Problem:
     """Records of the series; None: without end."""
     possible: Mask | None = None
     """(t, k): values that the first records can have, where positions differ; later ones are as the last."""
+    positions: Ints | None = None
+    """(2, P): records before and after targets, where some positions are asked for; each is a group of its own."""
 
     def __len__(self) -> int:
         return len(self.own)
@@ -77,7 +79,7 @@ class Problem:
     def longest(self, side: int, at: Ints) -> Ints:
         """The most records on a side of some rows; ``ENDLESS`` without end."""
         if self.records is not None:
-            return self.records[side, at]
+            return np.asarray(self.records[side, at])
         return np.full(len(at), ENDLESS if self.length is None else self.length - 1)
 
     def targets(self, at: Ints, cuts: Ints) -> Targets:
@@ -85,7 +87,7 @@ class Problem:
         if self.records is not None:
             row = np.arange(len(at))
             return Targets(self.own[at], np.stack([row, row]), self.records[:, at], self.group[at])
-        places = self._positions(cuts)
+        places = self._positions(cuts) if self.positions is None else self.positions
         row, place = np.repeat(np.arange(len(at)), places.shape[1]), np.tile(np.arange(places.shape[1]), len(at))
         if self.possible is not None:
             index = np.where(places[0] == ENDLESS, len(self.possible) - 1, places[0]).clip(max=len(self.possible) - 1)
@@ -93,7 +95,8 @@ class Problem:
             x, y = self.rows[1].x[at], self.rows[1].y[at]
             real = values[place, x[row]] & values[place, y[row]]
             row, place = row[real], place[real]
-        return Targets(self.own[at][row], np.stack([row, row]), places[:, place], self.group[at][row])
+        group = self.group[at][row] if self.positions is None else place
+        return Targets(self.own[at][row], np.stack([row, row]), places[:, place], group)
 
     def _positions(self, cuts: Ints) -> Ints:
         """Numbers of records before and after targets, (2, P)."""
@@ -120,7 +123,7 @@ def _slope(side: Side, rows: Rows, length: int | None) -> Floats:
                 break
             power, far, before = power @ power, 2 * far, far
             power = power / power.max()
-        return total * side.losses[0] + 1e-12
+        return np.asarray(total * side.losses[0] + 1e-12)
     m, total = len(side.kernels), np.zeros(len(rows))
     power, pairs, which = side.kernels, *np.unique(
         np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True
@@ -166,11 +169,14 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
         tolerance: how near both ends are to be, as a share.
         first: rows that are searched before the others, where it is known which leak most.
     """
-    groups = int(problem.group.max(initial=0)) + 1
+    groups = int(problem.group.max(initial=0)) + 1 if problem.positions is None else problem.positions.shape[1]
     out = _empty(problem, groups)
     if not len(problem):
         return out
     likely = problem.own + problem.slopes.sum(axis=0)
+    if problem.positions is not None:  # every pair may be the worst one somewhere
+        _search(problem, np.arange(len(problem)), tolerance, out, last=True)
+        return out
     order = np.lexsort((-likely, problem.group))
     rank = np.arange(len(order)) - np.searchsorted(problem.group[order], problem.group[order])
     chosen = order[rank < (_FIRST if groups == 1 else 1)] if first is None else first
@@ -191,7 +197,10 @@ def _chunks(rows: Ints, size: int) -> Iterator[Ints]:
 def _empty(problem: Problem, groups: int) -> Solution:
     """Every group leaks the loss of its own record, if that has two values."""
     own = np.zeros(groups)
-    np.maximum.at(own, problem.group, problem.own)
+    if problem.positions is None:
+        np.maximum.at(own, problem.group, problem.own)
+    elif len(problem):
+        own[:] = problem.own.max()
     nothing, none = np.zeros((2, groups)), np.zeros((2, groups), dtype=np.int64)
     row = np.full(groups, -1, dtype=np.int64)
     order = np.argsort(problem.own, kind="stable")
@@ -241,10 +250,12 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
         for i, profile in enumerate(search.sides):
             end = profile.best_end(int(targets.row[i, target]), int(targets.records[i, target]))
             out.distance[i, group], out.state[i, group], out.added[i, group], out.log_mu[i, group] = end
-    return at[np.unique(targets.row[1, ~closed])]
+    return np.asarray(at[np.unique(targets.row[1, ~closed])])
 
 
-def steady_problem(chain: Chain, loss: float, adversary: str, length: int | None, last_losses=(None, None)) -> Problem:
+def steady_problem(
+    chain: Chain, loss: float, adversary: str, length: int | None, last_losses: tuple[float | None, float | None] = (None, None)
+) -> Problem:
     """The same loss on every record: pairs of values at every position; of several kernels at every slot."""
     known, k, m = adversary == "bdp", chain.size, chain.period
     losses, ones = np.array([loss]), np.ones(k)
@@ -257,7 +268,7 @@ def steady_problem(chain: Chain, loss: float, adversary: str, length: int | None
         slot, x, y = _pairs(marginals > 0)
     else:
         before = Side(chain.kernels.swapaxes(1, 2).copy(), losses, chain.start, known, last_losses[0])
-        possible = _first_values(chain, length)
+        possible = first_values(chain, length)
         _, x, y = _pairs(possible)
         x, y = np.unique(np.stack([x, y]), axis=1)
         slot = np.zeros_like(x)
@@ -266,7 +277,7 @@ def steady_problem(chain: Chain, loss: float, adversary: str, length: int | None
     return Problem((before, after), rows, own, np.zeros(len(x), dtype=np.int64), None, length, possible)
 
 
-def _first_values(chain: Chain, length: int | None) -> Mask:
+def first_values(chain: Chain, length: int | None) -> Mask:
     """Values of the first records, (t, k), up to one from which on they stay the same, or are any that come again."""
     many = (chain.size * chain.size + 2) * chain.period
     found = inputs.supports(chain, many if length is None else min(many, length))
@@ -274,6 +285,40 @@ def _first_values(chain: Chain, length: int | None) -> Mask:
         found[-1] = found[-chain.size * chain.period :].any(axis=0)
     changes = np.flatnonzero((found != found[-1]).any(axis=1))
     return found[: int(changes.max(initial=-1)) + 2]
+
+
+def side_brackets(
+    side: Side, rows: Rows, records: Ints, tolerance: float = TOLERANCE, possible: Mask | None = None
+) -> tuple[Floats, Floats]:
+    """What one side adds at least and at most to each of some rows, (Q,) each, with so many records on the side."""
+    fixed = np.stack([records, np.zeros_like(records)])
+    problem = Problem((side, side), (rows, rows), np.zeros(len(rows)), np.arange(len(rows)), fixed, None, possible)
+    found = solve(problem, tolerance)
+    return found.lower, found.upper
+
+
+def side_tables(
+    chain: Chain, losses: Floats, adversary: str, lane: int, records: Sequence[int | None], tolerance: float = TOLERANCE
+) -> tuple[Floats, Floats]:
+    """What one side of a stationary chain adds at least and at most, by the values of the target, (n, k, k) each.
+
+    Args:
+        chain: the chain.
+        losses: those of the records outwards, used again from the first; a series may end behind any record.
+        adversary: bdp or pufferfish.
+        lane: 0 for the side before the target, 1 for the side after it.
+        records: numbers of records on the side; None: without end.
+        tolerance: how near both ends are to be, as a share.
+    """
+    assert chain.start is not None
+    k = chain.size
+    kernel = chain.kernels[0] if lane else reversed_kernel(chain.start, chain.kernels[0])
+    side = Side(kernel[None], losses, np.ones(k), adversary == "bdp")
+    at, x, y = _pairs(np.ones((len(records), k), dtype=bool))
+    counts = np.array([ENDLESS if number is None else number for number in records])[at]
+    lower, upper = np.zeros((len(records), k, k)), np.zeros((len(records), k, k))
+    lower[at, x, y], upper[at, x, y] = side_brackets(side, Rows(np.zeros_like(x), x, y), counts, tolerance)
+    return lower, upper
 
 
 def _pairs(possible: Mask) -> tuple[Ints, Ints, Ints]:
@@ -288,16 +333,17 @@ def losses_problem(chain: Chain, losses: Floats, adversary: str, sides: str = "b
     n, m, known, ones = len(losses), chain.period, adversary == "bdp", np.ones(chain.size)
     record, x, y = _pairs(inputs.supports(chain, n))
     after = Side(chain.kernels, _not_empty(losses[1:]), ones, known)
+    weights: Floats | None = ones
     if chain.stationary and m == 1:
         assert chain.start is not None
-        kernels, weights = reversed_kernel(chain.start, chain.kernels[0])[None], ones
+        kernels = reversed_kernel(chain.start, chain.kernels[0])[None]
     else:
         kernels, weights = chain.kernels[(n - 2 - np.arange(m)) % m].swapaxes(1, 2).copy(), chain.start
     before = Side(kernels, _not_empty(losses[-2::-1]), weights, known)
     rows = Rows(n - 1 - record, x, y), Rows(record, x, y)
     records = np.stack([record, n - 1 - record])
     records[{"both": (), "before": (1,), "after": (0,)}[sides], :] = 0
-    possible = None if chain.stationary else _first_values(chain, n)
+    possible = None if chain.stationary else first_values(chain, n)
     group = record if each else np.zeros_like(record)
     return Problem((before, after), rows, losses[record], group, records, n, possible)
 

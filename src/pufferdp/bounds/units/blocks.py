@@ -24,20 +24,15 @@ from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import SLACK, contracted, largest_log_odds, side_bound
-from pufferdp.bounds.tight.outlook import Outlook, Rows
-from pufferdp.bounds.tight.series import first_order, lanes, worst_pairs
-from pufferdp.bounds.tight.sides import solve
+from pufferdp.bounds.tight.recursion import Rows, Side
+from pufferdp.bounds.tight.series import TOLERANCE, first_values, side_brackets, side_tables
 
 EXPLICIT: Final = 24
-"""Records up to which every place of a block in the series is looked at by itself."""
-_SHARE: Final = 1e-7
-"""How near to the root a loss is searched for."""
-_WIDTH: Final = 1e-8
-"""How narrow brackets are by default, as a share of the leakage."""
+"""Records up to which every position of a block in the series is bounded by itself."""
 _AT_ONCE: Final = 8
-"""Blocks that are passed at once at most, where one has zeros."""
-_LONGEST: Final = 1 << 18
-"""Records of a block that are kept apart; longer ones are taken to be as long."""
+"""Blocks that are passed at once at most by the closed form, where one has zeros."""
+_LONGEST: Final = 1 << 12
+"""Records of a block that are followed one by one; longer blocks are bounded by blocks of this length."""
 BEFORE, AFTER = 0, 1
 
 
@@ -82,7 +77,7 @@ class BlockCurve:
         start: str | npt.ArrayLike = "stationary",
         length: int | None = None,
         adversary: str = "bdp",
-        width: float = _WIDTH,
+        tolerance: float = TOLERANCE,
     ) -> None:
         """Blocks of a chain.
 
@@ -92,12 +87,12 @@ class BlockCurve:
             start: the law of the first record, or "stationary". For any start the closed form is a bound.
             length: records in the series; None: without end.
             adversary: bdp, pufferfish or dp.
-            width: how narrow brackets are to be, as a share.
+            tolerance: how near both ends of a bracket are to be, as a share.
         """
         chain = inputs.chain(transition, start)
         self.block, self.adversary = checks.length(block, "block"), checks.adversary(adversary)
         self.length = None if length is None else checks.length(length)
-        self.width = width
+        self.tolerance = tolerance
         if chain.start is None:
             raise NotApplicableError("of a whole block is worked out for a definite start; the odds curve bounds any")
         if not chain.stationary and (self.length is None or self.length > EXPLICIT):
@@ -142,7 +137,7 @@ class BlockCurve:
 
     def inverse(self, epsilon: float) -> float:
         """The largest loss for a block whose leakage is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon), _SHARE)
+        return largest_loss(self, inputs.target(epsilon), self.tolerance)
 
     def _long(self, tau: float, before: int | None, after: int | None) -> tuple[float, float]:
         """A block between two sides of so many records. Sides never fall as they grow, so the longest bound all."""
@@ -156,39 +151,23 @@ class BlockCurve:
         edges = max(float(side.upper.max()) for side in sides)
         return tau + lower, tau + max(upper, edges)
 
-    def stationary_side(self, lane: int, tau: float, records: int | None, *, each: bool = False) -> Sides:
-        """The same records beside every block: each m-th spends the loss, and a series may end behind any of them.
+    def stationary_side(self, lane: int, tau: float, records: int | None) -> Sides:
+        """One side of a block of a stationary chain: each m-th record spends the loss."""
+        lower, upper = side_tables(self.chain, self._losses(tau), str(self.adversary), lane, [records], self.tolerance)
+        return Sides(lower[0], upper[0])
 
-        With ``each`` every pair of values is known to the width, otherwise only those that can be the worst.
-        """
-        both, k = lanes(self.chain, 2), self.chain.size
-        if records == 0:
-            return Sides.nothing(k)
-        # Shorter blocks spend the loss more often, so that they leak no less; so far away nothing is told apart.
-        losses = np.zeros((1, min(self.block, _LONGEST)))
-        losses[0, 0] = tau
-        kernels = (both.before if lane == BEFORE else both.after)[None, :1]
-        look = Outlook(kernels, np.ones((1, k)), self.adversary is Adversary.BDP, True)
-        x, y = np.nonzero(~np.eye(k, dtype=bool))
-        zeros = np.zeros((1, len(x)), dtype=np.int64)
-        rows = Rows(zeros, np.full_like(zeros, -1 if records is None else records), losses, x, y, repeats=True)
-        likely, own = first_order(kernels, rows), np.full(len(x), tau)
-        # Where all blocks are possible only the worst pair of each side counts; others need not be known better.
-        largest = not each and bool(self.reach(self.block).all())
-        record = zeros[0] if largest else np.arange(len(x))
-        parts = worst_pairs(look, rows, record, own, likely, None, self.width, largest=largest)
-        lower, upper = np.zeros((k, k)), np.zeros((k, k))
-        for at, bracket in parts:
-            lower[x[at], y[at]] = np.maximum(bracket.lower[0], 0.0)
-            upper[x[at], y[at]] = np.maximum(bracket.upper[0], 0.0)
-        return Sides(lower, upper)
+    def _losses(self, tau: float) -> Floats:
+        """Losses outwards from a block. Shorter blocks spend the loss more often, so they leak no less."""
+        losses = np.zeros(min(self.block, _LONGEST))
+        losses[0] = tau
+        return losses
 
     def _explicit(self, tau: float) -> tuple[float, float]:
-        """Every place that blocks can have: all borders, and with them all targets."""
+        """Every position that blocks can have: all borders, and with them all targets."""
         n = self.length or 1
         if self.chain.stationary:
             return self._explicit_stationary(tau, n)
-        both = lanes(self.chain, n)
+        supports = inputs.supports(self.chain, n)
         lower = upper = 0.0
         for phase in range(min(self.block, n)):
             starts = np.array([0, *range(phase or self.block, n, self.block)])
@@ -196,22 +175,21 @@ class BlockCurve:
             # Before a block the last record of each block is asked, behind it the first.
             losses = np.zeros((2, n))
             losses[BEFORE, ends] = losses[AFTER, starts] = tau
-            before = self._sides(both.before, losses[BEFORE, ::-1][1:], n - 1 - starts, both.possible[starts])
-            after = self._sides(both.after, losses[AFTER, 1:], ends, both.possible[ends])
+            before = self._sides(BEFORE, losses[BEFORE, ::-1][1:], n - 1 - starts, supports[starts])
+            after = self._sides(AFTER, losses[AFTER, 1:], ends, supports[ends])
             for b, (first, last) in enumerate(zip(starts, ends, strict=True)):
-                if _several_values(self.chain, both.possible[first], int(last - first + 1)):
-                    possible = both.possible[first][:, None] & self.reach(int(last - first + 1))
+                if _several_values(self.chain, supports[first], int(last - first + 1)):
+                    possible = supports[first][:, None] & self.reach(int(last - first + 1))
                     lower = max(lower, tau + worst_pair(before[b].lower, after[b].lower, possible))
                     upper = max(upper, tau + worst_pair(before[b].upper, after[b].upper, possible))
         return lower, upper
 
     def _explicit_stationary(self, tau: float, n: int) -> tuple[float, float]:
-        """Where no place is unlike another, a side is known by its number of records."""
-        both = lanes(self.chain, 2)
-        losses = np.zeros(max(n, 2))
-        losses[:: self.block] = tau
-        counts = np.arange(n)
-        sides = [self._by_records(kernels[:1], losses, counts) for kernels in (both.before, both.after)]
+        """Where all positions are alike, a side is known by its number of records."""
+        sides = [
+            side_tables(self.chain, self._losses(tau), str(self.adversary), lane, range(n), self.tolerance)
+            for lane in (BEFORE, AFTER)
+        ]
         reach, block = self.reach(self.block), self.block
         lower, upper = (
             max(
@@ -223,33 +201,22 @@ class BlockCurve:
         )
         return tau + lower, tau + upper
 
-    def _by_records(self, kernels: Floats, losses: Floats, counts: Ints) -> tuple[Floats, Floats]:
-        """One lane for sides of so many records: what it adds at least and at most, (count, k, k)."""
-        k = self.chain.size
-        x, y = np.nonzero(~np.eye(k, dtype=bool))
-        at, pair = np.nonzero((counts[:, None] > 0) & np.ones(len(x), dtype=bool))
-        lower, upper = np.zeros((len(counts), k, k)), np.zeros((len(counts), k, k))
-        if len(at):
-            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
-            rows = Rows(np.zeros((1, len(at)), dtype=np.int64), counts[at][None], losses[None], x[pair], y[pair])
-            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
-            lower[at, x[pair], y[pair]] = np.maximum(bracket.lower[0], 0.0)
-            upper[at, x[pair], y[pair]] = np.maximum(bracket.upper[0], 0.0)
-        return lower, upper
-
-    def _sides(self, kernels: Floats, losses: Floats, offsets: Ints, possible: Mask) -> list[Sides]:
+    def _sides(self, lane: int, losses: Floats, offsets: Ints, supports: Mask) -> list[Sides]:
         """One side of some blocks of a short series, from the values that the record next to it can have."""
         n, k = len(losses) + 1, self.chain.size
         x, y = np.nonzero(~np.eye(k, dtype=bool))
-        at, pair = np.nonzero(possible[:, x] & possible[:, y] & (offsets < n - 1)[:, None])
+        at, pair = np.nonzero(supports[:, x] & supports[:, y])
+        kernel, known = self.chain.kernels[0], self.adversary is Adversary.BDP
+        losses, possible = losses if n > 1 else np.zeros(1), None
+        side = Side(kernel[None], losses, np.ones(k), known)
+        if lane == BEFORE:
+            side, possible = Side(kernel.T[None].copy(), losses, self.chain.start, known), first_values(self.chain, n)
+        rows, records = Rows(offsets[at], x[pair], y[pair]), n - 1 - offsets[at]
+        lower, upper = side_brackets(side, rows, records, self.tolerance, possible)
         out = [Sides.nothing(k) for _ in offsets]
-        if len(at):
-            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
-            rows = Rows(offsets[at][None], n - 1 - offsets[at][None], losses[None], x[pair], y[pair])
-            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
-            for row, b in enumerate(at):
-                out[b].lower[x[pair[row]], y[pair[row]]] = max(bracket.lower[0, row], 0.0)
-                out[b].upper[x[pair[row]], y[pair[row]]] = max(bracket.upper[0, row], 0.0)
+        for row, b in enumerate(at):
+            out[b].lower[x[pair[row]], y[pair[row]]] = lower[row]
+            out[b].upper[x[pair[row]], y[pair[row]]] = upper[row]
         return out
 
     def reach(self, records: int) -> Mask:

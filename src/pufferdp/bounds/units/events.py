@@ -85,7 +85,7 @@ class StretchCurve:
         if self.adversary is Adversary.DP or self.chain.independent or self.chain.size == 1:
             return Sides.nothing(self.chain.size), Sides.nothing(self.chain.size)
         before, after = (
-            self._single.stationary_side(lane, tau, records, each=True)
+            self._single.stationary_side(lane, tau, records)
             for lane, records in zip((BEFORE, AFTER), self.beside, strict=True)
         )
         return before, after
