@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Ints
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import OddsCurve
-from pufferdp.bounds.tight.series import TOLERANCE, Problem, Solution, attack_of, losses_problem, solve, steady_problem
+from pufferdp.bounds.tight.series import TOLERANCE, Problem, Solution, attack_of, losses_problem, lower_end, solve, steady_problem
 
 MOST_ANY_START: Final = 16
 """States up to which the worst distribution of the first record is looked for; the closed form bounds more."""
@@ -33,10 +32,12 @@ _MOST_ROWS: Final = 1 << 15
 class ChainBound:
     """The bound of one chain, for one length and one adversary."""
 
-    def __init__(self, chain: Chain, adversary: str, length: int | None, tolerance: float) -> None:
+    def __init__(self, chain: Chain, adversary: str, length: int | None, tolerance: float | None) -> None:
         self.chain, self.states = inputs.visited(chain, length)
-        self.adversary, self.length, self.tolerance = adversary, length, tolerance
-        self._worst_rows: Ints | None = None
+        self.adversary, self.length = adversary, length
+        # A chain that soon forgets is solved to more digits at no cost.
+        self.tolerance = tolerance or (TOLERANCE / 100 if soon_forgets(self.chain) else TOLERANCE)
+        self._row: int | None = None
         self._odds: OddsCurve | None = None
         self.alone = adversary == "dp" or self.chain.independent or length == 1
         pairs = self.chain.size * (self.chain.size - 1)
@@ -68,26 +69,20 @@ class ChainBound:
         if self.closed_form:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
         found = solve(problem, self.tolerance)
-        self._worst_rows = np.array([int(found.row[0])])
+        self._row = int(found.row[0])
         return self._result(loss, problem, found)
 
-    def rough(self, loss: float) -> float:
-        """The leakage through the pair of values that was the worst one at the last loss, without a proof."""
+    def reached(self, loss: float) -> float:
+        """What the worst pair of values at the last loss leaks at least: questions at several μ, improved by turns."""
         problem = self.problem(loss)
         if self.alone or not len(problem):
             return self._own(loss, problem).upper
         if self.unbounded or self.closed_form:
             return self.group(loss) if self.unbounded else self._by_odds(loss)
-        if self._worst_rows is None:
-            return self.leakage(loss).lower
-        one = replace(
-            problem,
-            rows=(problem.rows[0].pick(self._worst_rows), problem.rows[1].pick(self._worst_rows)),
-            own=problem.own[self._worst_rows],
-            group=problem.group[self._worst_rows],
-            records=None if problem.records is None else problem.records[:, self._worst_rows],
-        )
-        return min(float(solve(one, self.tolerance).lower[0]), self.group(loss))
+        if self._row is None:
+            self.leakage(loss)
+        assert self._row is not None
+        return min(lower_end(problem, self._row, self.tolerance), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:
         """What the closed form says (Theorem 4)."""
@@ -139,7 +134,7 @@ class TightCurve:
         start: str | npt.ArrayLike = "stationary",
         length: int | Sequence[int] | None = None,
         adversary: str = "bdp",
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
     ) -> None:
         """The tight bound of one chain.
 
@@ -148,9 +143,10 @@ class TightCurve:
             start: the distribution of the first record, "stationary" or "any".
             length: number of records; several numbers: the worst of them; None: without end.
             adversary: bdp, pufferfish or dp.
-            tolerance: how near both ends of a bracket are, as a share.
+            tolerance: how near both ends of a bracket are, as a share; None: 1e-3, or 1e-5 where the chain soon
+                forgets, which takes no longer.
         """
-        self.adversary, self.tolerance = inputs.adversary(adversary), tolerance
+        self.adversary = inputs.adversary(adversary)
         chain = inputs.chain(transition, start)
         self._parts = [(0, n, ChainBound(chain, self.adversary, n, tolerance)) for n in _lengths(length)]
         self._last: dict[int, TightLeakage] = {}
@@ -162,7 +158,7 @@ class TightCurve:
         *,
         length: int | Sequence[int] | None = None,
         adversary: str = "bdp",
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
     ) -> TightCurve:
         """The worst of several chains, each a transition and a start."""
         if not models:
@@ -181,7 +177,7 @@ class TightCurve:
         *,
         length: int | Sequence[int] | None = None,
         adversary: str = "bdp",
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
     ) -> TightCurve:
         """Kernels that follow each other again and again, in the distribution that they keep, from any first slot."""
         kernels = inputs.one_round(inputs.kernels_of(transitions))
@@ -218,11 +214,12 @@ class TightCurve:
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss, up to the tolerance, that leaks at most ``epsilon``; 0 where there is none."""
         # A machine that rounds otherwise may end on another upper end within the tolerance: it fits as well.
-        allowed = inputs.target(epsilon) / (1 + self.tolerance)
+        tolerance = max(part.tolerance for _, _, part in self._parts)
+        allowed = inputs.target(epsilon) / (1 + tolerance)
         loss = allowed
         for i, (_, _, part) in enumerate(self._parts):
             loss = min(loss, self._largest(i, part, allowed, loss))
-        shrink = self.tolerance / 4
+        shrink = tolerance / 4
         while loss > 0 and (leaks := self(loss)) > allowed:
             if not math.isfinite(leaks):
                 return 0.0
@@ -231,17 +228,16 @@ class TightCurve:
 
     def _largest(self, i: int, part: ChainBound, allowed: float, most: float) -> float:
         """The largest loss of one part up to a last check: a root of the worst pair's lower end, then a proof."""
-        if self._leakage(i, most).upper <= allowed:
+        wanted, slope = allowed / (1 + part.tolerance), self._slope(part)
+        if slope < 1 + 1e-9:
             return most
-        wanted = allowed / (1 + self.tolerance)
-        slope = float(self._slope(part))
-        loss = min(most, wanted / max(slope, 1.0))
+        loss = min(most, wanted / slope)
         for _ in range(60):
             loss = self._root(part, wanted, loss, most)
             if loss <= 0:
                 return 0.0
             found = self._leakage(i, loss)
-            if found.upper <= allowed * (1 + self.tolerance) or found.lower <= wanted * (1 + self.tolerance / 4):
+            if found.upper <= allowed * (1 + part.tolerance) or found.lower <= wanted * (1 + part.tolerance / 4):
                 return loss if math.isfinite(found.upper) else 0.0
         return loss
 
@@ -256,12 +252,12 @@ class TightCurve:
         points: list[tuple[float, float]] = []
         loss, slope = first, 1.0
         for _ in range(40):
-            value = part.rough(loss)
+            value = part.reached(loss)
             if value <= 0 or loss < 1e-290:
                 return 0.0
             points.append((math.log(loss), math.log(value / wanted)))
             x, y = points[-1]
-            if abs(y) <= self.tolerance / 4:
+            if abs(y) <= part.tolerance / 4:
                 return loss
             if len(points) > 1 and points[-2][0] != x:
                 slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
@@ -272,6 +268,12 @@ class TightCurve:
                 step = math.log(most)
             loss = math.exp(step)
         return loss
+
+
+def soon_forgets(chain: Chain) -> bool:
+    """Whether the values of a record say nothing about one that is four times as many records away as pairs exist."""
+    power = np.linalg.matrix_power(chain.period_kernel, -(-4 * chain.size**2 // chain.period))
+    return bool(np.abs(power - power[0]).max() < 1e-3)
 
 
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:

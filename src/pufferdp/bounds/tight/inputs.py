@@ -60,8 +60,8 @@ class Chain:
         return np.array(laws)
 
     @cached_property
-    def whole(self) -> Floats:
-        """What a whole period does."""
+    def period_kernel(self) -> Floats:
+        """The kernel of a whole period, from one first slot to the next."""
         product = self.kernels[0]
         for kernel in self.kernels[1:]:
             product = product @ kernel
@@ -70,7 +70,7 @@ class Chain:
     @cached_property
     def tends_to(self) -> Floats:
         """The law of a record at the first phase after a long time; of several closed classes the mean."""
-        return stationary_law(self.whole)
+        return stationary_law(self.period_kernel)
 
     @cached_property
     def primitive(self) -> bool:
@@ -78,7 +78,7 @@ class Chain:
 
         Of several kernels that are kept in turn only the states that the first record can have are asked.
         """
-        pattern = (self.whole > 0).astype(float)
+        pattern = (self.period_kernel > 0).astype(float)
         if self.stationary and self.start is not None:
             pattern = pattern[self.start > 0][:, self.start > 0]
         for _ in range(int((self.size - 1) ** 2 + 1).bit_length()):  # Wielandt
@@ -99,7 +99,7 @@ def chain(transition: npt.ArrayLike, start: str | npt.ArrayLike) -> Chain:
             return Chain(kernels, None, False)
         if start == "stationary":
             found = Chain(kernels, None, False)
-            return Chain(kernels, stationary_law(found.whole), True)
+            return Chain(kernels, stationary_law(found.period_kernel), True)
         raise ModelError(f'start is {start!r}; it must be "stationary", "any" or a law over the states', value=start)
     return Chain(kernels, law(start, kernels.shape[-1], "start"), False)
 
@@ -143,7 +143,7 @@ def is_representable(found: Chain) -> bool:
         pattern = np.minimum(pattern @ (kernel > 0), 1.0)
     laws = found.marginals
     rarest = float(np.min(laws, initial=1.0, where=laws > 0))
-    same = ((pattern > 0) == (found.whole > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
+    same = ((pattern > 0) == (found.period_kernel > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
     return bool(same) and rarest > _RAREST
 
 

@@ -537,8 +537,10 @@ def explicit(
     sizes: Ints,
     tolerance: float,
     open_ends: list[Floats] | None = None,
-) -> Iterator[Floats]:
+) -> Iterator[tuple[Floats, Floats]]:
     """What the algorithm that asks the questions of one μ a row adds at the first record of each step, (Q, k + 1).
+
+    The second of each pair of arrays has the prior ratios, as logarithms.
 
     These are lower bounds: the algorithm exists. Inside a block the questions of its first record are asked, unless
     they change; then the block is halved. Vectors at the open ends of the first row, (4, k), are added to a list.
@@ -579,25 +581,30 @@ def _ask(powers: KernelPowers, asked: Floats, half: Floats, size: int, smallest:
     return out
 
 
-def _reached(side: Side, asked: Floats, plain: Floats, loss: Floats, half: Floats, rounding: float) -> Floats:
-    """The ends of one record, (Q, k + 1)."""
+def _reached(
+    side: Side, asked: Floats, plain: Floats, loss: Floats, half: Floats, rounding: float
+) -> tuple[Floats, Floats]:
+    """The ends of one record and their prior ratios, (Q, k + 1) each."""
     k = side.size
     out = np.full((len(asked), k + 1), -np.inf)
     last = loss if side.last_loss is None else np.full_like(loss, side.last_loss)
     damp = np.where(asked[:, 0] / half > asked[:, 1] * half, 1.0, np.exp(-last)[:, None])
     n, d, x, y = asked[:, 0], asked[:, 1], plain[:, 0], plain[:, 1]
+    prior = np.zeros_like(out)
     with np.errstate(divide="ignore", invalid="ignore"):
+        prior[:, :k] = np.log(y) - np.log(x)
         if side.known:
             sound = (n > TINY) & (d > TINY) & (x > TINY) & (y > TINY)
-            out[:, :k] = np.where(sound, np.log(n) - np.log(d) + np.log(y) - np.log(x) - rounding, -np.inf)
+            out[:, :k] = np.where(sound, np.log(n) - np.log(d) + prior[:, :k] - rounding, -np.inf)
         if side.weights is None:
             out[:, k] = best_first_distribution(n * damp, d * damp, x, y)[0] - rounding
         else:
             parts = [(vector @ side.weights) for vector in (n * damp, d * damp, x, y)]
             logs = [np.log(part) for part in parts]
-            found = logs[0] - logs[1] + logs[3] - logs[2] - rounding
+            prior[:, k] = logs[3] - logs[2]
+            found = logs[0] - logs[1] + prior[:, k] - rounding
             out[:, k] = np.where(np.min(parts, axis=0) > TINY, found, -np.inf)
-    return out
+    return out, np.where(np.isfinite(prior), prior, 0.0)
 
 
 def best_first_distribution(n: Floats, d: Floats, x: Floats, y: Floats) -> tuple[Floats, Ints, Floats]:

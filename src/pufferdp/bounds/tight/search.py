@@ -120,14 +120,31 @@ class Profile:
         """Follow explicit algorithms for some rows, at several μ each, (Q, G)."""
         count, many = log_mu.shape
         rows = self.rows.pick(np.repeat(at, many))
-        found = explicit(self.side, rows, log_mu.ravel(), self.sizes, self.tolerance)
-        lower = np.array(list(found)).reshape(len(self.sizes), count, many, -1)
+        lowers, priors = zip(*explicit(self.side, rows, log_mu.ravel(), self.sizes, self.tolerance), strict=True)
+        lower, prior = (np.array(part).reshape(len(self.sizes), count, many, -1) for part in (lowers, priors))
+        self.prior[at, :, :-1] = np.swapaxes(prior[:, :, 0, :-1], 0, 1)
         which = lower.argmax(axis=2)
         lower = np.swapaxes(np.minimum(lower.max(axis=2), np.swapaxes(self.upper[at], 0, 1)), 0, 1)
         better = lower > self.lower[at]
         self.lower[at] = np.where(better, lower, self.lower[at])
         mu = log_mu[np.arange(count)[None, :, None], which]
         self.best[at] = np.where(better, np.swapaxes(mu, 0, 1), self.best[at])
+
+    def climb(self, log_mu: Floats) -> None:
+        """Raise the lower bounds of a single row: explicit algorithms at some μ, then around the best of them."""
+        every, best = np.zeros(1, dtype=np.int64), 0.0
+        for _ in range(_ROUNDS):
+            spread = np.ptp(self.prior[0, -1, :-1]) if len(self.sizes) else np.inf
+            if spread > self.tolerance / 8 * best and len(self.sizes) < 1 << 13:
+                self._extend(128)
+            self.ask(every, log_mu)
+            step, state = np.unravel_index(int(self.lower[0].argmax()), self.lower[0].shape)
+            value = max(float(self.lower[0, step, state]), 0.0)
+            if value <= best * (1 + self.tolerance / 16):
+                return
+            # The best μ is the quotient that is reached, divided by its prior ratio.
+            best, middle = value, value - float(self.prior[0, step, state])
+            log_mu = middle + np.array([[-0.02, -0.005, 0.0, 0.002, 0.01, 0.03]]) * value
 
     def split(self, steps: Mask) -> None:
         """Cut blocks of records into four; bounds of a block hold for each part."""
@@ -225,7 +242,7 @@ class Search:
         first = np.concatenate([side.first for side in self.sides])
         return np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)]))
 
-    def _measure(self) -> tuple[list[Floats], list[Floats]]:
+    def measure(self) -> tuple[list[Floats], list[Floats]]:
         """What each side adds to each target at least and at most: two lists of (J,)."""
         lower, upper = [], []
         for i, side in enumerate(self.sides):
@@ -249,9 +266,9 @@ class Search:
                 if len(rows[i]):
                     self.sides[i].learn(rows[i], grids[i], levels[i])
             self.targets = self.make_targets(self._cuts())
-            self._measure()
+            self.measure()
             self._ask(floor)
-            lower, upper = self._measure()
+            lower, upper = self.measure()
             best = floor.copy()
             np.maximum.at(best, self.targets.group, self.lower)
             goal = best[self.targets.group] * (1 + 0.9 * tolerance)

@@ -22,7 +22,7 @@ from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage, questions_of
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.recursion import Rows, Side, best_first_distribution, explicit
-from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, dominated
+from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, dominated, first_grid
 
 TOLERANCE: Final = 1e-3
 """The upper end of a bracket is larger than the lower one by at most this share."""
@@ -188,6 +188,24 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
         _search(problem, at, tolerance, out, last=True)
     return out
+
+
+def lower_end(problem: Problem, row: int, tolerance: float) -> float:
+    """What explicit algorithms leak through one row: the questions of μ that are improved by turns (Dinkelbach 1967)."""
+    at = np.array([row])
+    profiles = []
+    for i in (0, 1):
+        possible = problem.possible if i == 0 else None
+        rows = problem.rows[i].pick(at)
+        profiles.append(Profile(problem.sides[i], rows, problem.longest(i, at), tolerance, possible))
+    for i, profile in enumerate(profiles):
+        if profile.depth == 0:
+            continue
+        grid = first_grid(profile.side, profile.rows, np.minimum(1.2 * problem.slopes[i, at] + 0.01, 4.0), 12)
+        profile.climb(grid)
+    search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (np.zeros(1), np.zeros(1)))
+    search.measure()
+    return float(search.lower.max())
 
 
 def _chunks(rows: Ints, size: int) -> Iterator[Ints]:
