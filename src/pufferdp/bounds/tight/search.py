@@ -422,8 +422,9 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
         some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
         ends = work.singles(some) if size == 1 else work.block(size)
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
-        if exact:
-            upper[..., -1] = np.where(distances == most[at], upper[..., -1], -np.inf)
+        if exact and not side.monotone:
+            ends_here = (distances == most[at]) | (records[at] == ENDLESS)
+            upper[..., -1] = np.where(ends_here, upper[..., -1], -np.inf)
         inside = (distances <= most[at])[..., None]
         top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
         proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS))

@@ -80,7 +80,8 @@ class Problem:
     @cached_property
     def slopes(self) -> Floats:
         """What each side adds at small losses, (2, N)."""
-        return np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        found = np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        return found if self.records is None else np.where(self.records == 0, 1e-15, found)
 
     def longest(self, side: int, at: Ints) -> Ints:
         """The most records on a side of some rows; ``ENDLESS`` without end."""
