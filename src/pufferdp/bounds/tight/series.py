@@ -75,7 +75,8 @@ class Problem:
         if a.weights is None or b.weights is None or a.kernels.shape != b.kernels.shape:
             return False
         same = np.allclose(a.kernels, b.kernels, rtol=1e-13, atol=0) and (a.weights == b.weights).all()
-        return bool(same and a.uniform and self.records is None and (c.offsets == d.offsets).all())
+        plain = self.records is None and self.positions is None
+        return bool(same and a.uniform and plain and (c.offsets == d.offsets).all())
 
     @cached_property
     def slopes(self) -> Floats:
