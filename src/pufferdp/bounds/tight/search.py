@@ -48,9 +48,7 @@ class Targets:
 class Profile:
     """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
 
-    def __init__(
-        self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None
-    ) -> None:
+    def __init__(self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None) -> None:
         """Nothing is known at first.
 
         Args:
@@ -208,9 +206,7 @@ class Profile:
             exact = (records == ENDLESS) | (step == 0) | (first == records)
             closed = lower.copy()
             closed[..., -1] = -np.inf
-            low = np.where(
-                exact, self._value(lower, nothing, row, records), self._value(closed, nothing, row, records)
-            )
+            low = np.where(exact, self._value(lower, nothing, row, records), self._value(closed, nothing, row, records))
         else:
             low = self._value(lower, nothing, row, records)
         return low, self._value(self.bounds(), tail, row, records)
@@ -431,7 +427,9 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
             upper[..., -1] = np.where(ends_here, upper[..., -1], -np.inf)
         inside = (distances <= most[at])[..., None]
         top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
-        proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS))
+        proved = (top <= level[at]) & (
+            (ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS)
+        )
         lost = (top > level[at]) | (ends.decided[-1] & np.isinf(ends.tail[-1])) | (work.distance > depth)
         done[at[proved]] = True
         keep = ~(proved | lost)
