@@ -12,6 +12,6 @@ docs/theory/tight.md has the theorems and their proofs. To read the code, in thi
 - ``approximate``: Theorem 3, (epsilon, delta) and privacy profiles.
 - ``streams``: losses over time, and budgets for them.
 
-A target has two *sides*: 0 is before it, 1 after it. A *row* is one target with a pair of values, the one that algorithms
-speak for and the other. An *end* closes a side: a known record, or the end of the series.
+A target has two *sides*: 0 is before it, 1 after it. A *row* is one target with a pair of values, the one that an
+algorithm speaks for and the other. An *end* closes a side: a known record, or the end of the series.
 """
