@@ -92,7 +92,8 @@ class ChainBound:
         if self.unbounded or self.closed_form:
             return self.group(loss) if self.unbounded else self._by_odds(loss)
         if self._row is None:
-            self._row = int(np.argmax(problem.own + problem.slopes.sum(axis=0)))
+            likely = np.argsort(-(problem.own + problem.slopes.sum(axis=0)), kind="stable")[:4]
+            self._row = max(likely.tolist(), key=lambda row: lower_end(problem, row, 0.01, []))
         return min(lower_end(problem, self._row, self.tolerance, self._log_mu), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:
