@@ -287,7 +287,8 @@ def steady_problem(
     else:
         before = Side(chain.kernels.swapaxes(1, 2).copy(), losses, chain.start, known, last_losses[0])
         possible = first_values(chain, length)
-        _, x, y = _pairs(possible)
+        most = 2 * (k * k + 1)  # two values that a record can have come together within so many records
+        _, x, y = _pairs(np.unique(inputs.supports(chain, most if length is None else min(most, length)), axis=0))
         x, y = np.unique(np.stack([x, y]), axis=1)
         slot = np.zeros_like(x)
     rows = Rows((m - slot) % m, x, y), Rows(slot, x, y)
