@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
@@ -38,6 +39,7 @@ class ChainBound:
         # A chain that soon forgets is solved to more digits at no cost.
         self.tolerance = tolerance or (TOLERANCE / 100 if soon_forgets(self.chain) else TOLERANCE)
         self._row: int | None = None
+        self._log_mu: list[Floats] = []
         self._odds: OddsCurve | None = None
         self.alone = adversary == "dp" or self.chain.independent or length == 1
         pairs = self.chain.size * (self.chain.size - 1)
@@ -68,8 +70,10 @@ class ChainBound:
             return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
         if self.closed_form:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
-        found = solve(problem, self.tolerance)
-        self._row = int(found.row[0])
+        first = None if self._row is None else np.array([self._row])
+        found = solve(problem, self.tolerance, first)
+        if int(found.row[0]) != self._row:
+            self._row, self._log_mu = int(found.row[0]), []
         return self._result(loss, problem, found)
 
     def reached(self, loss: float) -> float:
@@ -80,9 +84,8 @@ class ChainBound:
         if self.unbounded or self.closed_form:
             return self.group(loss) if self.unbounded else self._by_odds(loss)
         if self._row is None:
-            self.leakage(loss)
-        assert self._row is not None
-        return min(lower_end(problem, self._row, self.tolerance), self.group(loss))
+            self._row = int(np.argmax(problem.own + problem.slopes.sum(axis=0)))
+        return min(lower_end(problem, self._row, self.tolerance, self._log_mu), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:
         """What the closed form says (Theorem 4)."""

@@ -251,7 +251,7 @@ class Pass:
             seen[c], plain[c], losses[c] = self._with_open_end(self.vectors), self._with_total(self.plain), self.losses
             possible[c], spent[c] = self._possible(), self.spent
             self._one_record()
-        out = self._ends(seen, plain, plain, possible, spent, losses)
+        out = self._ends(seen, plain, possible, spent, losses)
         self._rescale()
         return out
 
@@ -319,28 +319,74 @@ class Pass:
         self.plain = self.plain @ self.side.powers.plain(size)[0]
         self.spent = spent + size * losses
         self._move(size)
-        # The first record of the block, the one behind it, and envelopes of the values between, on four parts.
         stop, plain_stop = self._with_open_end(self.vectors), self._with_total(self.plain)
-        ends = np.linspace(0, 1, 5)[:, None, None, None]
-        curve = (1 - ends) * start + ends * stop + ends * (1 - ends) * bend
-        line, hump = (1 - ends) * plain + ends * plain_stop, ends * (1 - ends) * plain_bend
-        low, high, points = line - hump, line + hump, np.stack([plain, plain_stop])
+        points = np.stack([plain, plain_stop])
         read = self._ends(
-            np.concatenate([[start, stop], np.maximum(curve[:-1], curve[1:]) + bend / 64]),
-            np.concatenate([points, np.minimum(low[:-1], low[1:]) - plain_bend / 64]),
-            np.concatenate([points, np.maximum(high[:-1], high[1:]) + plain_bend / 64]),
-            np.array([before, self._possible(), *(4 * [inside])]),
-            np.array([spent, self.spent, *(4 * [self.spent - losses])]),
-            np.broadcast_to(losses, (6, count)),
+            np.stack([start, stop]),
+            points,
+            np.array([before, self._possible()]),
+            np.array([spent, self.spent]),
+            np.broadcast_to(losses, (2, count)),
         )
-        upper, at_ends = read.upper[2:].max(axis=0, keepdims=True), read.upper[:2].max(axis=0)
+        # Values between lie below the chord and a parabola: that is bounded on both halves of the block.
+        halves = np.array([0.0, 0.5, 1.0])[:, None, None, None]
+        curve = (1 - halves) * start + halves * stop + (halves * (1 - halves) + 1 / 16) * bend
+        line, hump = (1 - halves) * plain + halves * plain_stop, (halves * (1 - halves) + 1 / 16) * plain_bend
+        bound = self._between(curve, (line - hump)[:, :, 0], (line + hump)[:, :, 1], np.array(inside), losses)
+        group = np.repeat((self.spent - losses)[:, None], k + 1, axis=1)
+        group[:, k] += losses if self.side.last_loss is None else self.side.last_loss
+        upper = np.minimum(bound + 2 * self.side.rounding(self.distance), group)
+        both = inside[0] & inside[1]
+        upper = np.where(np.concatenate([both, np.ones((count, 1), dtype=bool)], axis=1), upper, -np.inf)
+        at_ends = read.upper.max(axis=0)
+        if not self.side.known:
+            upper[:, :k] = -np.inf
         if self.side.monotone:
-            upper[..., -1], at_ends[..., -1] = read.upper[1, :, -1], read.upper[0, :, -1]
+            upper[:, k], at_ends[:, k] = read.upper[1, :, k], read.upper[0, :, k]
         with np.errstate(invalid="ignore"):
             loose = np.nan_to_num(upper - at_ends)
         self._rescale()
         tail, largest, spread = (part[1:2] for part in (read.tail, read.largest, read.spread))
-        return Ends(upper, read.prior[:1], tail, largest, spread, read.decided[1:2], loose)
+        return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], loose[None])
+
+    def _between(self, curve: Floats, x: Floats, y: Floats, possible: Mask, losses: Floats) -> Floats:
+        """The largest root times prior ratio along a block, (Q, k + 1), from bounds at the ends of its halves.
+
+        On each half numerator and denominator of the chord's root are linear, and so are the plain distributions. The
+        logarithm of a linear function exceeds its chord by at most (change/least value)²/8.
+        """
+        side, k, many = self.side, self.side.size, self.log_mu.shape[1]
+        columns = slice(0 if side.known else k, k + 1)
+        out = np.full((len(self.rows), k + 1), np.inf)
+        positive = (curve[:-1, ..., columns] > 0) | (curve[1:, ..., columns] > 0)
+        after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
+        low, high = np.maximum(after - 1, 0), np.minimum(after, many - 1)
+        row = np.arange(len(self.rows))[None, :, None]
+        width = np.minimum(self.log_mu[row, high] - self.log_mu[row, low], 700.0)
+        shift = np.clip(self.exponents[row, low] - self.exponents[row, high], -900, 900)
+        tops, levels = [], []
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for half in (slice(None, -1), slice(1, None)):
+                values = curve[half][..., columns]
+                above, below = (np.take_along_axis(values, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+                above = np.ldexp(np.maximum(above, 0), shift) * np.exp(-width / 2)
+                tops.append(np.where(after == 0, 1.0, above * np.exp(width) - below))
+                bottom = np.where(after == 0, 1.0, above - below)
+                ratio = np.log(y[half][..., columns]) - np.log(np.maximum(x[half][..., columns], 0))
+                levels.append(np.log(tops[-1]) - np.log(bottom) + ratio)
+            bends = [(first - second) / np.minimum(first, second) for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))]
+            bound = self.log_mu[row, low] + np.maximum(*levels) + (bends[0] ** 2 + bends[1] ** 2) / 8
+        bound = np.where((after == many) | np.isnan(bound), np.inf, bound)
+        out[:, columns] = bound.max(axis=0)
+        if side.weights is None:
+            last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
+            seen = np.maximum(curve[:-1], curve[1:])[..., :k]
+            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[:, None, None])
+            least, most = np.maximum(np.minimum(x[:-1], x[1:]), 0)[..., :k], np.maximum(y[:-1], y[1:])[..., :k]
+            both = np.stack([possible, possible])
+            rounding = side.rounding(self.distance)
+            out[:, k] = _any_start(boosted, least, most, both, self.log_mu, self.exponents, rounding)[0].max(axis=0)
+        return out
 
     def _bends(self, size: int) -> tuple[Floats, Floats]:
         """size²/2 times bounds on second differences along a block: of vectors and of plain distributions."""
@@ -394,12 +440,10 @@ class Pass:
             out = np.where(lost & possible & (np.abs(out) < TINY), TINY, out)
         return out
 
-    def _ends(
-        self, seen: Floats, low: Floats, high: Floats, possible: Mask, spent: Floats, losses: Floats
-    ) -> Ends:
-        """Bounds from vectors, (c, Q, G, k + 1), and plain distributions, (c, Q, 2, k + 1), bounded on both sides."""
+    def _ends(self, seen: Floats, plain: Floats, possible: Mask, spent: Floats, losses: Floats) -> Ends:
+        """Bounds from vectors, (c, Q, G, k + 1), and plain distributions, (c, Q, 2, k + 1), at some records."""
         side, k = self.side, self.side.size
-        x, y = np.maximum(low[:, :, 0], 0), high[:, :, 1]
+        x, y = plain[:, :, 0], plain[:, :, 1]
         both = possible[:, 0] & possible[:, 1]
         last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -130,21 +130,23 @@ class Profile:
         mu = log_mu[np.arange(count)[None, :, None], which]
         self.best[at] = np.where(better, np.swapaxes(mu, 0, 1), self.best[at])
 
-    def climb(self, log_mu: Floats) -> None:
-        """Raise the lower bounds of a single row: explicit algorithms at some μ, then around the best of them."""
+    def climb(self, log_mu: Floats) -> Floats:
+        """Raise the lower bounds of a single row: explicit algorithms at some μ, then around the best; return those."""
         every, best = np.zeros(1, dtype=np.int64), 0.0
         for _ in range(_ROUNDS):
             spread = np.ptp(self.prior[0, -1, :-1]) if len(self.sizes) else np.inf
             if spread > self.tolerance / 8 * best and len(self.sizes) < 1 << 13:
                 self._extend(128)
+                self.split(self.sizes > 1)
             self.ask(every, log_mu)
             step, state = np.unravel_index(int(self.lower[0].argmax()), self.lower[0].shape)
             value = max(float(self.lower[0, step, state]), 0.0)
-            if value <= best * (1 + self.tolerance / 16):
-                return
             # The best μ is the quotient that is reached, divided by its prior ratio.
-            best, middle = value, value - float(self.prior[0, step, state])
-            log_mu = middle + np.array([[-0.02, -0.005, 0.0, 0.002, 0.01, 0.03]]) * value
+            log_mu = value * np.array([[0.95, 0.985, 0.997, 1.0, 1.003, 1.02]]) - float(self.prior[0, step, state])
+            if value <= best * (1 + self.tolerance / 16):
+                break
+            best = value
+        return log_mu
 
     def split(self, steps: Mask) -> None:
         """Cut blocks of records into four; bounds of a block hold for each part."""
@@ -284,7 +286,7 @@ class Search:
                 levels[i] = need.min(axis=1)
                 open_ends = self._open_ends(self.sides[i], need)
                 rows[i], grids[i] = next_grid(self.sides[i], need, open_ends)
-                loose = open_ends & (self.sides[i].loose > tolerance / 8 * need[:, :-1, None])
+                loose = open_ends & (self.sides[i].loose > tolerance / 2 * need[:, :-1, None])
                 if loose.any() and len(self.sides[i].sizes) < 1 << 12:
                     self.sides[i].split((self.sides[i].sizes > 1) & loose.any(axis=(0, 2)))
             if not any(len(rows[i]) for i in self.which):

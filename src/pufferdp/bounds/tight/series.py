@@ -190,19 +190,24 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
     return out
 
 
-def lower_end(problem: Problem, row: int, tolerance: float) -> float:
-    """What explicit algorithms leak through one row: the questions of μ that are improved by turns (Dinkelbach 1967)."""
-    at = np.array([row])
-    profiles = []
+def lower_end(problem: Problem, row: int, tolerance: float, log_mu: list[Floats]) -> float:
+    """What explicit algorithms leak through one row: the questions of μ that are improved by turns (Dinkelbach 1967).
+
+    Args:
+        problem: the targets.
+        row: the row that is known to leak most.
+        tolerance: how near to the largest value, as a share.
+        log_mu: the best μ of both sides at another loss, to begin with; replaced by those found. Empty: none known.
+    """
+    at, profiles = np.array([row]), []
     for i in (0, 1):
-        possible = problem.possible if i == 0 else None
-        rows = problem.rows[i].pick(at)
+        possible, rows = problem.possible if i == 0 else None, problem.rows[i].pick(at)
         profiles.append(Profile(problem.sides[i], rows, problem.longest(i, at), tolerance, possible))
-    for i, profile in enumerate(profiles):
-        if profile.depth == 0:
-            continue
-        grid = first_grid(profile.side, profile.rows, np.minimum(1.2 * problem.slopes[i, at] + 0.01, 4.0), 12)
-        profile.climb(grid)
+    begin = log_mu or [
+        first_grid(profile.side, profile.rows, np.minimum(1.2 * problem.slopes[i, at] + 0.01, 4.0), 12)
+        for i, profile in enumerate(profiles)
+    ]
+    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in zip(profiles, begin, strict=True)]
     search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (np.zeros(1), np.zeros(1)))
     search.measure()
     return float(search.lower.max())
