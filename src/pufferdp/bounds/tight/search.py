@@ -362,7 +362,9 @@ def _sorted(grid: Floats) -> Floats:
 
 def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Floats]:
     """Rows with ends that are not yet bounded by their level, and new values of log μ for them."""
-    ends, tails = side.bounds(), np.minimum.accumulate(side.tail, axis=1)[:, -1:].max(axis=1, initial=0.0)
+    if not len(side.sizes):
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 1))
+    ends, tails = side.bounds(), np.minimum.accumulate(side.tail, axis=1)[:, -1]
     reached = int(side.first[-1] + side.sizes[-1]) if len(side.sizes) else 1
     rows, grids = [], []
     for q in np.flatnonzero(open_ends.any(axis=(1, 2)) | (tails > need[:, -1])):
