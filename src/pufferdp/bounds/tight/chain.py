@@ -22,7 +22,16 @@ from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import OddsCurve
-from pufferdp.bounds.tight.series import TOLERANCE, Problem, Solution, attack_of, losses_problem, lower_end, solve, steady_problem
+from pufferdp.bounds.tight.series import (
+    Problem,
+    Solution,
+    attack_of,
+    default_tolerance,
+    losses_problem,
+    lower_end,
+    solve,
+    steady_problem,
+)
 
 MOST_ANY_START: Final = 16
 """States up to which the worst distribution of the first record is looked for; the closed form bounds more."""
@@ -36,8 +45,7 @@ class ChainBound:
     def __init__(self, chain: Chain, adversary: str, length: int | None, tolerance: float | None) -> None:
         self.chain, self.states = inputs.visited(chain, length)
         self.adversary, self.length = adversary, length
-        # A chain that soon forgets is solved to more digits at no cost.
-        self.tolerance = tolerance or (TOLERANCE / 100 if soon_forgets(self.chain) else TOLERANCE)
+        self.tolerance = tolerance or default_tolerance(self.chain)
         self._row: int | None = None
         self._log_mu: list[Floats] = []
         self._odds: OddsCurve | None = None
@@ -271,12 +279,6 @@ class TightCurve:
                 step = math.log(most)
             loss = math.exp(step)
         return loss
-
-
-def soon_forgets(chain: Chain) -> bool:
-    """Whether the values of a record say nothing about one that is four times as many records away as pairs exist."""
-    power = np.linalg.matrix_power(chain.period_kernel, -(-4 * chain.size**2 // chain.period))
-    return bool(np.abs(power - power[0]).max() < 1e-3)
 
 
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:

@@ -362,6 +362,8 @@ def _sorted(grid: Floats) -> Floats:
 
 def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Floats]:
     """Rows with ends that are not yet bounded by their level, and new values of log μ for them."""
+    if not len(side.sizes):
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 1))
     ends, tails = side.bounds(), np.minimum.accumulate(side.tail, axis=1)[:, -1]
     reached = int(side.first[-1] + side.sizes[-1]) if len(side.sizes) else 1
     rows, grids = [], []
@@ -420,8 +422,9 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
         some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
         ends = work.singles(some) if size == 1 else work.block(size)
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
-        if exact:
-            upper[..., -1] = np.where(distances == most[at], upper[..., -1], -np.inf)
+        if exact and not side.monotone:
+            ends_here = (distances == most[at]) | (records[at] == ENDLESS)
+            upper[..., -1] = np.where(ends_here, upper[..., -1], -np.inf)
         inside = (distances <= most[at])[..., None]
         top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
         proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS))

@@ -32,6 +32,12 @@ _CHUNK: Final = 256
 """Rows that are searched together; sixteen times as many are compared with what others leak."""
 
 
+def default_tolerance(chain: Chain) -> float:
+    """The tolerance, or a hundredth of it for a chain that soon forgets: more digits take no longer there."""
+    power = np.linalg.matrix_power(chain.period_kernel, -(-4 * chain.size**2 // chain.period))
+    return TOLERANCE / 100 if np.abs(power - power[0]).max() < 1e-3 else TOLERANCE
+
+
 def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
     """The distribution of a record given the next one; rows of values that the next one cannot have are 0."""
     joint = distribution[:, None] * kernel
@@ -74,7 +80,8 @@ class Problem:
     @cached_property
     def slopes(self) -> Floats:
         """What each side adds at small losses, (2, N)."""
-        return np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        found = np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        return found if self.records is None else np.where(self.records == 0, 1e-15, found)
 
     def longest(self, side: int, at: Ints) -> Ints:
         """The most records on a side of some rows; ``ENDLESS`` without end."""
@@ -292,7 +299,8 @@ def steady_problem(
     else:
         before = Side(chain.kernels.swapaxes(1, 2).copy(), losses, chain.start, known, last_losses[0])
         possible = first_values(chain, length)
-        _, x, y = _pairs(possible)
+        many = (k * k + 2) * m
+        _, x, y = _pairs(inputs.supports(chain, many if length is None else min(many, length)))
         x, y = np.unique(np.stack([x, y]), axis=1)
         slot = np.zeros_like(x)
     rows = Rows((m - slot) % m, x, y), Rows(slot, x, y)
@@ -406,7 +414,7 @@ def leakage_of_losses(
     start: str | npt.ArrayLike = "stationary",
     adversary: str = "bdp",
     each: bool = True,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
 ) -> SeriesLeakage:
     """What any algorithm with these DP losses, one for each record, leaks about each record of a chain.
 
@@ -421,7 +429,7 @@ def leakage_of_losses(
         start: the distribution of the first record, "stationary" or "any".
         adversary: bdp, pufferfish or dp.
         each: whether every record has a bracket of its own, or all have that of the worst one, which is quicker.
-        tolerance: how near both ends are to be, as a share.
+        tolerance: how near both ends are to be, as a share; None: 1e-3, or 1e-5 where the chain soon forgets.
     """
     chain = inputs.chain(transition, start)
     return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), tolerance, each=each)
@@ -431,7 +439,7 @@ def series_leakage(
     chain: Chain,
     losses: Floats,
     adversary: str,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     *,
     sides: str = "both",
     each: bool = True,
@@ -453,7 +461,7 @@ def series_leakage(
     if adversary == "dp" or chain.independent or n == 1 or not two_values.any():
         found = _empty(problem, n if each else 1)
         return SeriesLeakage(losses=losses, lower=own, upper=own, attack=_attack(chain, problem, found, adversary))
-    found = solve(problem, tolerance)
+    found = solve(problem, tolerance or default_tolerance(chain))
     if each:
         group = losses.sum() if sides == "both" else np.cumsum(losses) if sides == "before" else np.cumsum(losses[::-1])[::-1]
         upper = np.zeros(n)
