@@ -212,7 +212,9 @@ class TightCurve:
     def leakage(self, loss: float) -> TightLeakage:
         """The bracket, with the worst-case adversary and questions."""
         number = inputs.loss(loss)
-        found = [replace(self._leakage(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)]
+        found = [
+            replace(self._leakage(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)
+        ]
         worst = max(found, key=lambda part: part.lower)
         return replace(worst, upper=max(part.upper for part in found))
 

@@ -75,7 +75,8 @@ class Problem:
         if a.weights is None or b.weights is None or a.kernels.shape != b.kernels.shape:
             return False
         same = np.allclose(a.kernels, b.kernels, rtol=1e-13, atol=0) and (a.weights == b.weights).all()
-        return bool(same and a.uniform and self.records is None and (c.offsets == d.offsets).all())
+        plain = self.records is None and self.positions is None
+        return bool(same and a.uniform and plain and (c.offsets == d.offsets).all())
 
     @cached_property
     def slopes(self) -> Floats:
@@ -132,8 +133,9 @@ def _slope(side: Side, rows: Rows, length: int | None) -> Floats:
             power = power / power.max()
         return np.asarray(total * side.losses[0] + 1e-12)
     m, total = len(side.kernels), np.zeros(len(rows))
-    power, pairs, which = side.kernels, *np.unique(
-        np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True
+    power, pairs, which = (
+        side.kernels,
+        *np.unique(np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True),
     )
     for d in range(64 if length is None else min(64, length)):
         distributions = power / power.sum(axis=2, keepdims=True).clip(1e-300)
@@ -284,7 +286,11 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
 
 
 def steady_problem(
-    chain: Chain, loss: float, adversary: str, length: int | None, last_losses: tuple[float | None, float | None] = (None, None)
+    chain: Chain,
+    loss: float,
+    adversary: str,
+    length: int | None,
+    last_losses: tuple[float | None, float | None] = (None, None),
 ) -> Problem:
     """The same loss on every record: pairs of values at every position; of several kernels at every slot."""
     known, k, m = adversary == "bdp", chain.size, chain.period
@@ -463,7 +469,13 @@ def series_leakage(
         return SeriesLeakage(losses=losses, lower=own, upper=own, attack=_attack(chain, problem, found, adversary))
     found = solve(problem, tolerance or default_tolerance(chain))
     if each:
-        group = losses.sum() if sides == "both" else np.cumsum(losses) if sides == "before" else np.cumsum(losses[::-1])[::-1]
+        group = (
+            losses.sum()
+            if sides == "both"
+            else np.cumsum(losses)
+            if sides == "before"
+            else np.cumsum(losses[::-1])[::-1]
+        )
         upper = np.zeros(n)
         upper[: len(found.upper)] = found.upper
         lower = np.zeros(n)
@@ -526,7 +538,9 @@ def _side_attack(problem: Problem, found: Solution, group: int, i: int) -> SideA
         first = _first_distribution(side, rows, log_mu, distance)
     endless = problem.records is None and int(found.records[i, group]) == ENDLESS and state < 0
     known = (distance, state) if state >= 0 else None
-    return SideAttack(added=added, known=known, records=None if endless else count, questions=questions, first_law=first)
+    return SideAttack(
+        added=added, known=known, records=None if endless else count, questions=questions, first_law=first
+    )
 
 
 def _first_distribution(side: Side, rows: Rows, log_mu: float, distance: int) -> tuple[tuple[int, float], ...]:
