@@ -61,25 +61,3 @@ def largest_loss(
         else:
             high, above = middle, value
     return low
-
-
-def power_root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
-    """The loss at which a rising function that is nearly a power takes a value, by secants in logarithms; or 0."""
-    loss, slope, points = first, 1.0, list[tuple[float, float]]()
-    for _ in range(_STEPS):
-        found = value(loss)
-        if not math.isfinite(found) or found <= 0:
-            if loss < 1e-12 * wanted:
-                return 0.0
-            loss, points = loss / 16, []
-            continue
-        points = [*points[-1:], (math.log(loss), math.log(found / wanted))]
-        (x0, y0), (x, y) = points[0], points[-1]
-        if abs(y) <= share:
-            return loss
-        if x0 != x:
-            slope = min(max((y0 - y) / (x0 - x), 0.2), 5.0)
-        loss = math.exp(x - y / slope)
-        if x0 != x and abs(y0 * y) <= share / 2:
-            return loss  # a secant leaves an error as small as the product of the last two
-    return loss

@@ -92,7 +92,8 @@ class ChainBound:
         if self.unbounded or self.closed_form:
             return self.group(loss) if self.unbounded else self._by_odds(loss)
         if self.row is None:
-            self.row = int(np.argmax(problem.own + problem.slopes.sum(axis=0)))
+            likely = np.argsort(-(problem.own + problem.slopes.sum(axis=0)), kind="stable")[:4]
+            self.row = max(likely.tolist(), key=lambda row: lower_end(problem, row, 0.01, []))
         return min(lower_end(problem, self.row, self.tolerance, self._log_mu), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:
@@ -212,7 +213,9 @@ class TightCurve:
     def leakage(self, loss: float) -> TightLeakage:
         """The bracket, with the worst-case adversary and questions."""
         number = inputs.loss(loss)
-        found = [replace(self._leakage(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)]
+        found = [
+            replace(self._leakage(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)
+        ]
         worst = max(found, key=lambda part: part.lower)
         return replace(worst, upper=max(part.upper for part in found))
 

@@ -68,11 +68,6 @@ class Chain:
         return np.asarray(product)
 
     @cached_property
-    def tends_to(self) -> Floats:
-        """The law of a record at the first phase after a long time; of several closed classes the mean."""
-        return stationary_law(self.period_kernel)
-
-    @cached_property
     def primitive(self) -> bool:
         """Whether every state is reached from every other after some number of periods, and after any larger one.
 
@@ -145,11 +140,6 @@ def is_representable(found: Chain) -> bool:
     rarest = float(np.min(laws, initial=1.0, where=laws > 0))
     same = ((pattern > 0) == (found.period_kernel > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
     return bool(same) and rarest > _RAREST
-
-
-def turned(found: Chain, phase: int) -> Chain:
-    """A chain that keeps its law in turn, begun at another phase."""
-    return Chain(np.roll(found.kernels, -phase, axis=0), found.marginals[phase], True)
 
 
 def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
@@ -235,12 +225,6 @@ def target(value: float, name: str = "epsilon") -> float:
     return found
 
 
-def tells_all(chain: Chain) -> bool:
-    """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
-    uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
-    return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
-
-
 def leaks_without_bound(chain: Chain) -> bool:
     """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
 
@@ -281,16 +265,3 @@ def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
     steps = chain.size * chain.period + chain.period
     seen = supports(chain, steps).any(axis=0)
     return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
-
-
-def uncertain_length(chain: Chain, length: int | None) -> int | None:
-    """Records up to the last that has two values: those behind it say nothing, whatever is asked of them."""
-    cycle = chain.size * chain.period + 1
-    steps = cycle * cycle
-    if chain.start is None or chain.primitive or (length is not None and length <= steps):
-        return length
-    values = supports(chain, steps).sum(axis=1)
-    # A value that leads to one value only, until the same comes again, does so for ever.
-    if (values[-cycle:] > 1).any():
-        return length
-    return max(1, int(np.max(np.flatnonzero(values > 1), initial=-1)) + 1)

@@ -374,7 +374,10 @@ class Pass:
                 bottom = np.where(after == 0, 1.0, above - below)
                 ratio = np.log(y[half][..., columns]) - np.log(np.maximum(x[half][..., columns], 0))
                 levels.append(np.log(tops[-1]) - np.log(bottom) + ratio)
-            bends = [(first - second) / np.minimum(first, second) for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))]
+            bends = [
+                (first - second) / np.minimum(first, second)
+                for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))
+            ]
             bound = self.log_mu[row, low] + np.maximum(*levels) + (bends[0] ** 2 + bends[1] ** 2) / 8
         bound = np.where((after == many) | np.isnan(bound), np.inf, bound)
         out[:, columns] = bound.max(axis=0)
@@ -430,7 +433,9 @@ class Pass:
                     power = powers.plain(size)[0]
                     damp = powers.damp**size * (1 - share)
                     rest = vectors[open_rows]
-                    upper = np.maximum(rest, 0) @ power * (1 + share) - np.maximum(-rest, 0) @ power * damp * (1 - share)
+                    upper = np.maximum(rest, 0) @ power * (1 + share) - np.maximum(-rest, 0) @ power * damp * (
+                        1 - share
+                    )
                     out[open_rows] = upper
                 else:
                     half = self._advance(vectors[open_rows], size // 2, possible[open_rows])
@@ -537,11 +542,14 @@ def _any_start(
     noise = 4 * rounding * (np.abs(above) + np.abs(below))
     top = np.exp(width) * (above + noise) - below  # A/μ, at least
     bottom = np.maximum(above - below - noise, 0.0)  # B, at most
-    best, root = np.full(g.shape[:2] + (g.shape[2] - 1,), -np.inf), np.zeros(g.shape[:2] + (g.shape[2] - 1,))
+    best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
     u, v = np.triu_indices(k)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for share in _best_shares(top, bottom, x[:, :, None], y[:, :, None], u, v):
-            mixed = [part[..., u] * (1 - share) + part[..., v] * share for part in (top, bottom, x[:, :, None], y[:, :, None])]
+            mixed = [
+                part[..., u] * (1 - share) + part[..., v] * share
+                for part in (top, bottom, x[:, :, None], y[:, :, None])
+            ]
             value = np.log(mixed[0]) + np.log(mixed[3]) - np.log(mixed[1]) - np.log(mixed[2])
             value = np.where((mixed[3] > 0) & (mixed[0] > 0) & either[..., u] & either[..., v], value, -np.inf)
             value = np.where(np.isnan(value), np.inf, value)
@@ -601,7 +609,9 @@ def explicit(
             damp = np.where(asked[0, 0] / half[0] > asked[0, 1] * half[0], 1.0, np.exp(-loss[0]))
             open_ends.append(np.concatenate([asked[0] * damp, plain[0]]))
         if size == 1:
-            damp = np.where(asked[:, :1] / half[:, None] > asked[:, 1:] * half[:, None], 1.0, np.exp(-loss)[:, None, None])
+            damp = np.where(
+                asked[:, :1] / half[:, None] > asked[:, 1:] * half[:, None], 1.0, np.exp(-loss)[:, None, None]
+            )
             kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
             asked, plain = (asked * damp) @ kernels, plain @ kernels
         else:

@@ -21,6 +21,8 @@ GRID: Final = 24
 """Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
 _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
+_HOPELESS: Final = 300.0
+"""A leakage that is larger says that everything is learned: it is given back as it is."""
 _CELLS: Final = 1 << 16
 """Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
 _SHARES: Final = np.array([1e-5, 0.01, 0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95])
@@ -46,9 +48,7 @@ class Targets:
 class Profile:
     """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
 
-    def __init__(
-        self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None
-    ) -> None:
+    def __init__(self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None) -> None:
         """Nothing is known at first.
 
         Args:
@@ -62,6 +62,7 @@ class Profile:
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
         self.records = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
         self.endless = records == ENDLESS
+        self.mixtures = GRID // 2
         self.depth = int(self.records.max(initial=0))
         self.sizes: Ints = np.zeros(0, dtype=np.int64)
         self.first: Ints = np.zeros(0, dtype=np.int64)
@@ -205,9 +206,7 @@ class Profile:
             exact = (records == ENDLESS) | (step == 0) | (first == records)
             closed = lower.copy()
             closed[..., -1] = -np.inf
-            low = np.where(
-                exact, self._value(lower, nothing, row, records), self._value(closed, nothing, row, records)
-            )
+            low = np.where(exact, self._value(lower, nothing, row, records), self._value(closed, nothing, row, records))
         else:
             low = self._value(lower, nothing, row, records)
         return low, self._value(self.bounds(), tail, row, records)
@@ -275,7 +274,7 @@ class Search:
             np.maximum.at(best, self.targets.group, self.lower)
             goal = best[self.targets.group] * (1 + 0.9 * tolerance)
             wide = self.upper > best[self.targets.group] * (1 + tolerance)
-            if not wide.any():
+            if not wide.any() or best.min() > _HOPELESS:
                 return
             excess.append(float((self.upper - best[self.targets.group])[wide].max()))
             if len(excess) > 4 and excess[-1] > 0.9 * excess[-3]:
@@ -385,7 +384,7 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
             parts += [near - prior[worst[0]], np.array([max(low, 0.0) - prior[worst[0]]])]
             if side.side.weights is None:  # mixtures of values have every prior ratio between those of the values
                 states = side.prior[q, np.argwhere(seen)[worst[0], 0], :-1]
-                parts.append(wanted[worst[0]] - np.linspace(states.max() + 1e-9, states.min(), GRID // 2))
+                parts.append(wanted[worst[0]] - np.linspace(states.max() + 1e-9, states.min(), side.mixtures))
         if open_tail:
             low = max(float(side.lower[q].max(initial=0.0)), 0.0)
             finite = need[q][np.isfinite(need[q])]
@@ -396,40 +395,43 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         if parts:
             rows.append(q)
             grids.append(np.unique(np.concatenate(parts)))
+    side.mixtures = min(2 * side.mixtures, 16 * GRID)
     width = max((len(grid) for grid in grids), default=1)
     padded = [np.concatenate([grid, grid[-1] + 1.0 + np.arange(width - len(grid))]) for grid in grids]
     return np.array(rows, dtype=np.int64), _sorted(np.array(padded).reshape(len(rows), width))
 
 
-def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float) -> Mask:
-    """Which rows are shown by one pass to add at most their level, (Q,), at every end.
+def quick_bounds(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float) -> Floats:
+    """What rows add at most, (Q,), by one pass with few μ around a level; +∞ where that shows nothing.
 
     Args:
         side: the side.
         rows: its rows.
-        level: what each may add, (Q,).
-        records: how many records each has at most, (Q,).
+        level: farther ends need not be followed once they are bounded by this, (Q,).
+        records: how many records each row has at most, (Q,).
         exact: whether a series ends behind exactly that many records, or may end before.
         tolerance: for blocks of records.
     """
-    done, at = records == 0, np.flatnonzero(records != 0)
+    out, at = np.where(records == 0, 0.0, np.inf), np.flatnonzero(records != 0)
     most = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
-    depth = int(most.max(initial=0))
+    depth, top = int(most.max(initial=0)), np.zeros(len(rows))
     work = Pass(side, rows.pick(at), first_grid(side, rows, level, GRID // 2)[at], tolerance)
-    while len(at):
+    while len(at) and work.distance <= depth:
         first = work.distance
         size = block_size(side, first, depth - first + 1)
         some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
         ends = work.singles(some) if size == 1 else work.block(size)
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
-        if exact:
-            upper[..., -1] = np.where(distances == most[at], upper[..., -1], -np.inf)
+        if exact and not side.monotone:
+            ends_here = (distances == most[at]) | (records[at] == ENDLESS)
+            upper[..., -1] = np.where(ends_here, upper[..., -1], -np.inf)
         inside = (distances <= most[at])[..., None]
-        top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
-        proved = (top <= level[at]) & ((ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS))
-        lost = (top > level[at]) | (ends.decided[-1] & np.isinf(ends.tail[-1])) | (work.distance > depth)
-        done[at[proved]] = True
-        keep = ~(proved | lost)
+        top[at] = np.maximum(top[at], np.where(inside, upper, -np.inf).max(axis=(0, 2)))
+        over = (work.distance > most[at]) & (records[at] != ENDLESS)
+        tail = np.where(over, 0.0, ends.tail[-1])
+        done = tail <= np.maximum(level[at], top[at])
+        out[at[done]] = np.maximum(top[at], tail)[done]
+        keep = ~(done | (ends.decided[-1] & np.isinf(ends.tail[-1])))
         at = at[keep]
         work.keep(keep)
-    return np.asarray(done)
+    return np.asarray(out)

@@ -22,7 +22,7 @@ from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage, questions_of
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.recursion import Rows, Side, best_first_distribution, explicit
-from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, dominated, first_grid
+from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, first_grid, quick_bounds
 
 TOLERANCE: Final = 1e-3
 """The upper end of a bracket is larger than the lower one by at most this share."""
@@ -75,12 +75,14 @@ class Problem:
         if a.weights is None or b.weights is None or a.kernels.shape != b.kernels.shape:
             return False
         same = np.allclose(a.kernels, b.kernels, rtol=1e-13, atol=0) and (a.weights == b.weights).all()
-        return bool(same and a.uniform and self.records is None and (c.offsets == d.offsets).all())
+        plain = self.records is None and self.positions is None
+        return bool(same and a.uniform and plain and (c.offsets == d.offsets).all())
 
     @cached_property
     def slopes(self) -> Floats:
         """What each side adds at small losses, (2, N)."""
-        return np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        found = np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        return found if self.records is None else np.where(self.records == 0, 1e-15, found)
 
     def longest(self, side: int, at: Ints) -> Ints:
         """The most records on a side of some rows; ``ENDLESS`` without end."""
@@ -131,8 +133,9 @@ def _slope(side: Side, rows: Rows, length: int | None) -> Floats:
             power = power / power.max()
         return np.asarray(total * side.losses[0] + 1e-12)
     m, total = len(side.kernels), np.zeros(len(rows))
-    power, pairs, which = side.kernels, *np.unique(
-        np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True
+    power, pairs, which = (
+        side.kernels,
+        *np.unique(np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True),
     )
     for d in range(64 if length is None else min(64, length)):
         distributions = power / power.sum(axis=2, keepdims=True).clip(1e-300)
@@ -240,15 +243,16 @@ def _empty(problem: Problem, groups: int) -> Solution:
 def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     """Rows that are not shown to leak at most what their group leaks; the group's upper end covers the others."""
     goal = out.lower[problem.group[at]] * (1 + 0.9 * tolerance)
-    share = problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
-    room = goal - problem.own[at]
-    settled = np.ones(len(at), dtype=bool)
-    for i, level in ((0, room * share), (1, room * (1 - share))):
-        if i == 0 or not problem.alike:
-            some = np.flatnonzero(settled)
-            rows, longest = problem.rows[i].pick(at[some]), problem.longest(i, at[some])
-            exact = problem.records is not None
-            settled[some] = dominated(problem.sides[i], rows, level[some], longest, exact, tolerance)
+    room, exact = goal - problem.own[at], problem.records is not None
+    level = room * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
+    rows = problem.rows[0].pick(at)
+    before = quick_bounds(problem.sides[0], rows, level, problem.longest(0, at), exact, tolerance)
+    after = before if problem.alike else np.full(len(at), np.inf)
+    some = np.flatnonzero(before < room)
+    if not problem.alike and len(some):
+        rows, longest = problem.rows[1].pick(at[some]), problem.longest(1, at[some])
+        after[some] = quick_bounds(problem.sides[1], rows, (room - before)[some], longest, exact, tolerance)
+    settled = before + after <= room
     np.maximum.at(out.upper, problem.group[at[settled]], goal[settled])
     return at[~settled]
 
@@ -283,7 +287,11 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
 
 
 def steady_problem(
-    chain: Chain, loss: float, adversary: str, length: int | None, last_losses: tuple[float | None, float | None] = (None, None)
+    chain: Chain,
+    loss: float,
+    adversary: str,
+    length: int | None,
+    last_losses: tuple[float | None, float | None] = (None, None),
 ) -> Problem:
     """The same loss on every record: pairs of values at every position; of several kernels at every slot."""
     known, k, m = adversary == "bdp", chain.size, chain.period
@@ -462,7 +470,13 @@ def series_leakage(
         return SeriesLeakage(losses=losses, lower=own, upper=own, attack=_attack(chain, problem, found, adversary))
     found = solve(problem, tolerance or default_tolerance(chain))
     if each:
-        group = losses.sum() if sides == "both" else np.cumsum(losses) if sides == "before" else np.cumsum(losses[::-1])[::-1]
+        group = (
+            losses.sum()
+            if sides == "both"
+            else np.cumsum(losses)
+            if sides == "before"
+            else np.cumsum(losses[::-1])[::-1]
+        )
         upper = np.zeros(n)
         upper[: len(found.upper)] = found.upper
         lower = np.zeros(n)
@@ -525,7 +539,9 @@ def _side_attack(problem: Problem, found: Solution, group: int, i: int) -> SideA
         first = _first_distribution(side, rows, log_mu, distance)
     endless = problem.records is None and int(found.records[i, group]) == ENDLESS and state < 0
     known = (distance, state) if state >= 0 else None
-    return SideAttack(added=added, known=known, records=None if endless else count, questions=questions, first_law=first)
+    return SideAttack(
+        added=added, known=known, records=None if endless else count, questions=questions, first_law=first
+    )
 
 
 def _first_distribution(side: Side, rows: Rows, log_mu: float, distance: int) -> tuple[tuple[int, float], ...]:

@@ -159,9 +159,7 @@ def _largest(chain: Chain, loss: float, adversary: str, side: int) -> float:
     return float(solve(problem, default_tolerance(small)).upper[0])
 
 
-def _constant(
-    chain: Chain, worst: TightLeakage, loss: float, steps: int, tell: Callable[[int], None]
-) -> StreamLeakage:
+def _constant(chain: Chain, worst: TightLeakage, loss: float, steps: int, tell: Callable[[int], None]) -> StreamLeakage:
     """Every step spends the same: both ends step by step, and one value for all steps between them."""
     edge = min(steps, EACH if steps <= EACH else EACH // 4)
     near = np.arange(edge)
@@ -249,7 +247,9 @@ def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[flo
         return loss, loss, loss
 
     def largest(fits: Callable[[float], bool]) -> float:
-        found = largest_loss(lambda own: own if own <= loss or fits(own) else math.inf, target, default_tolerance(small))
+        found = largest_loss(
+            lambda own: own if own <= loss or fits(own) else math.inf, target, default_tolerance(small)
+        )
         return max(found, loss)
 
     both = largest(lambda own: _fits(small, loss, (own, own), target, adversary))
