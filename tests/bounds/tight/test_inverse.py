@@ -31,6 +31,7 @@ def random_curve(seed):
     return P, options, float(generator.choice(EPSILONS))
 
 
+@pytest.mark.slow
 def test_what_it_gives_back_leaks_no_more():
     for seed in range(examples(60)):
         P, options, epsilon = random_curve(seed)
@@ -54,10 +55,11 @@ def test_a_curve_does_not_remember_what_it_was_asked():
             assert asked(loss) == TightCurve(P, **options)(loss), (seed, loss)
 
 
+@pytest.mark.slow
 def test_the_curve_of_the_registry_needs_no_second_look(monkeypatch):
     """The inverse is checked by reading the curve; that costs nothing where the curve has just been read there."""
     W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
-    for table, who in ((W, "bdp"), (W, "pufferfish"), (uniform(0.95), "pufferfish")):
+    for table, who in ((W, "bdp"), (W, "pufferfish"), (sticky(8, 0.97), "pufferfish")):
         bound = curve("tight", MarkovChain(transition=table), 10**6, who)
         part = bound.tight._parts[0][2]
         calls, real = [], part.leakage
