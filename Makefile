@@ -6,7 +6,7 @@ CODE := src tests benchmarks
 # Compiled modules are kept, wherever the environment forbids it: in .venv, so that none lie among the sources.
 # Each worker begins with its half of the files, so that what a file's tests share is made once; who is done first takes
 # tests from the other.
-PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 --dist worksteal -q
+PYTEST := OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all soak fuzz lint types docs bench lowest package audit lock clean

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pufferdp.bounds.tight.inputs import Chain
-from pufferdp.bounds.tight.long.any_start import Worst
-from pufferdp.bounds.tight.series import leakage_of_losses
 from pufferdp.models.chain import MarkovChain
 from tests.strategies import random_law, random_transition
 
@@ -79,17 +76,3 @@ def case(seed: int) -> Case:
     start = "stationary" if generator.random() < 0.4 else random_law(generator, k)
     who = generator.choice(["bdp", "pufferfish"])
     return Case(transition(generator, k), start, losses(generator, n), int(generator.integers(n)), str(who))
-
-
-def check_any_start(found: Worst, chain: Chain, n: int, loss: float, who: str, closed: float) -> None:
-    """What is found for any start of a short series is what it is record by record, and its law leaks as much."""
-    each = leakage_of_losses(chain.kernels[0], np.full(n, loss), start="any", adversary=who)
-    assert found.lower <= each.upper.max() * (1 + 1e-9)
-    assert found.upper >= each.lower.max() * (1 - 1e-9)
-    assert found.upper <= found.lower * (1 + closed)
-    law = np.zeros(chain.size)
-    for state, chance in found.law:
-        law[state] = chance
-    if found.law and (law > 1e-6).sum() == len(found.law):  # a law that is no limit leaks as much by itself
-        one = leakage_of_losses(chain.kernels[0], np.full(n, loss), start=law, adversary=who)
-        assert one.upper[found.records] >= found.lower * (1 - 1e-6)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pufferdp.bounds.tight.chain import TightCurve, tight_leakage
+from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.series import leakage_of_losses
 from tests.bounds.tight import cases
 from tests.strategies import examples, random_law

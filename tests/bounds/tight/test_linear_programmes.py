@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pufferdp.bounds.tight.chain import TightCurve, tight_leakage
+from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.series import leakage_of_losses
 from tests.bounds.tight import cases
 from tests.oracles import algorithms

@@ -12,7 +12,7 @@ from benchmarks.tight import sticky
 
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.chain import TightCurve, tight_leakage
+from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.series import leakage_of_losses
 from pufferdp.bounds.tight.steady import WholeSeries, whole_series
 from pufferdp.models.chain import MarkovChain

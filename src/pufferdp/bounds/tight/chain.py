@@ -46,7 +46,7 @@ class ChainBound:
         self.chain, self.states = inputs.visited(chain, length)
         self.adversary, self.length = adversary, length
         self.tolerance = tolerance or default_tolerance(self.chain)
-        self._row: int | None = None
+        self.row: int | None = None
         self._log_mu: list[Floats] = []
         self._odds: OddsCurve | None = None
         self.alone = adversary == "dp" or self.chain.independent or length == 1
@@ -78,10 +78,10 @@ class ChainBound:
             return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
         if self.closed_form:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
-        first = None if self._row is None else np.array([self._row])
+        first = None if self.row is None else np.array([self.row])
         found = solve(problem, self.tolerance, first)
-        if int(found.row[0]) != self._row:
-            self._row, self._log_mu = int(found.row[0]), []
+        if int(found.row[0]) != self.row:
+            self.row, self._log_mu = int(found.row[0]), []
         return self._result(loss, problem, found)
 
     def reached(self, loss: float) -> float:
@@ -91,9 +91,10 @@ class ChainBound:
             return self._own(loss, problem).upper
         if self.unbounded or self.closed_form:
             return self.group(loss) if self.unbounded else self._by_odds(loss)
-        if self._row is None:
-            self._row = int(np.argmax(problem.own + problem.slopes.sum(axis=0)))
-        return min(lower_end(problem, self._row, self.tolerance, self._log_mu), self.group(loss))
+        if self.row is None:
+            likely = np.argsort(-(problem.own + problem.slopes.sum(axis=0)), kind="stable")[:4]
+            self.row = max(likely.tolist(), key=lambda row: lower_end(problem, row, 0.01, []))
+        return min(lower_end(problem, self.row, self.tolerance, self._log_mu), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:
         """What the closed form says (Theorem 4)."""
@@ -246,11 +247,12 @@ class TightCurve:
             return most
         loss = min(most, wanted / slope)
         for _ in range(60):
+            before = loss, part.row
             loss = self._root(part, wanted, loss, most)
             if loss <= 0:
                 return 0.0
             found = self._leakage(i, loss)
-            if found.upper <= allowed * (1 + part.tolerance) or found.lower <= wanted * (1 + part.tolerance / 4):
+            if (loss, part.row) == before or found.upper <= allowed * (1 + part.tolerance) or found.lower <= wanted * (1 + part.tolerance / 4):
                 return loss if math.isfinite(found.upper) else 0.0
         return loss
 

@@ -401,22 +401,22 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     return np.array(rows, dtype=np.int64), _sorted(np.array(padded).reshape(len(rows), width))
 
 
-def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float) -> Mask:
-    """Which rows are shown by one pass to add at most their level, (Q,), at every end.
+def quick_bounds(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float) -> Floats:
+    """What rows add at most, (Q,), by one pass with few μ around a level; +∞ where that shows nothing.
 
     Args:
         side: the side.
         rows: its rows.
-        level: what each may add, (Q,).
-        records: how many records each has at most, (Q,).
+        level: farther ends need not be followed once they are bounded by this, (Q,).
+        records: how many records each row has at most, (Q,).
         exact: whether a series ends behind exactly that many records, or may end before.
         tolerance: for blocks of records.
     """
-    done, at = records == 0, np.flatnonzero(records != 0)
+    out, at = np.where(records == 0, 0.0, np.inf), np.flatnonzero(records != 0)
     most = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
-    depth = int(most.max(initial=0))
+    depth, top = int(most.max(initial=0)), np.zeros(len(rows))
     work = Pass(side, rows.pick(at), first_grid(side, rows, level, GRID // 2)[at], tolerance)
-    while len(at):
+    while len(at) and work.distance <= depth:
         first = work.distance
         size = block_size(side, first, depth - first + 1)
         some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
@@ -426,13 +426,12 @@ def dominated(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool,
             ends_here = (distances == most[at]) | (records[at] == ENDLESS)
             upper[..., -1] = np.where(ends_here, upper[..., -1], -np.inf)
         inside = (distances <= most[at])[..., None]
-        top = np.where(inside, upper, -np.inf).max(axis=(0, 2))
-        proved = (top <= level[at]) & (
-            (ends.tail[-1] <= level[at]) | (work.distance > most[at]) & (records[at] != ENDLESS)
-        )
-        lost = (top > level[at]) | (ends.decided[-1] & np.isinf(ends.tail[-1])) | (work.distance > depth)
-        done[at[proved]] = True
-        keep = ~(proved | lost)
+        top[at] = np.maximum(top[at], np.where(inside, upper, -np.inf).max(axis=(0, 2)))
+        over = (work.distance > most[at]) & (records[at] != ENDLESS)
+        tail = np.where(over, 0.0, ends.tail[-1])
+        done = tail <= np.maximum(level[at], top[at])
+        out[at[done]] = np.maximum(top[at], tail)[done]
+        keep = ~(done | (ends.decided[-1] & np.isinf(ends.tail[-1])))
         at = at[keep]
         work.keep(keep)
-    return np.asarray(done)
+    return np.asarray(out)

@@ -22,7 +22,7 @@ from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage, questions_of
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.recursion import Rows, Side, best_first_distribution, explicit
-from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, dominated, first_grid
+from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, first_grid, quick_bounds
 
 TOLERANCE: Final = 1e-3
 """The upper end of a bracket is larger than the lower one by at most this share."""
@@ -243,15 +243,16 @@ def _empty(problem: Problem, groups: int) -> Solution:
 def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     """Rows that are not shown to leak at most what their group leaks; the group's upper end covers the others."""
     goal = out.lower[problem.group[at]] * (1 + 0.9 * tolerance)
-    share = problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
-    room = goal - problem.own[at]
-    settled = np.ones(len(at), dtype=bool)
-    for i, level in ((0, room * share), (1, room * (1 - share))):
-        if i == 0 or not problem.alike:
-            some = np.flatnonzero(settled)
-            rows, longest = problem.rows[i].pick(at[some]), problem.longest(i, at[some])
-            exact = problem.records is not None
-            settled[some] = dominated(problem.sides[i], rows, level[some], longest, exact, tolerance)
+    room, exact = goal - problem.own[at], problem.records is not None
+    level = room * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
+    rows = problem.rows[0].pick(at)
+    before = quick_bounds(problem.sides[0], rows, level, problem.longest(0, at), exact, tolerance)
+    after = before if problem.alike else np.full(len(at), np.inf)
+    some = np.flatnonzero(before < room)
+    if not problem.alike and len(some):
+        rows, longest = problem.rows[1].pick(at[some]), problem.longest(1, at[some])
+        after[some] = quick_bounds(problem.sides[1], rows, (room - before)[some], longest, exact, tolerance)
+    settled = before + after <= room
     np.maximum.at(out.upper, problem.group[at[settled]], goal[settled])
     return at[~settled]
 

@@ -384,12 +384,12 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
     loss (see ``leaks_most``), which is known for every length and however long a state is kept.
     """
     if not chain.any_start and _odds_ratio(chain.transition, "attracts"):
-        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length, tolerance=TOLERANCE / 2)
+        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length)
         span = int(np.ptp(steps))
 
         def two_states(dp_loss: float) -> Reached:
-            leakage = tight.leakage(dp_loss * span)
-            return Reached(leakage.lower, leakage.upper, _informed(leakage, length, steps))
+            leakage = tight.leakage(dp_loss * span)  # known to the tolerance of the tight bound
+            return Reached(leakage.upper, leakage.upper, _informed(leakage, length, steps))
 
         return two_states
     window = WindowLeakage(chain, length, steps, work)
