@@ -619,7 +619,8 @@ def explicit(
             plain = plain @ side.powers.plain(size)[0]
         distance += size
         spent_rounding = 4 * side.rounding(distance)
-        asked = asked / asked.max(axis=(1, 2), keepdims=True).clip(TINY)
+        top = asked.max(axis=(1, 2), keepdims=True)
+        asked = np.where(top < TINY, 0.0, asked / top.clip(TINY))  # subnormal numbers have lost their digits
         plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
 
 

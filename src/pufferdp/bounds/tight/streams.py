@@ -250,7 +250,8 @@ def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[flo
         found = largest_loss(
             lambda own: own if own <= loss or fits(own) else math.inf, target, default_tolerance(small)
         )
-        return max(found, loss)
+        # Room for the next search: its brackets may end elsewhere within the tolerance.
+        return max(found / (1 + 2 * default_tolerance(small)), loss)
 
     both = largest(lambda own: _fits(small, loss, (own, own), target, adversary))
     first = largest(lambda own: _fits(small, loss, (own, both), target, adversary))
