@@ -111,7 +111,9 @@ def test_without_noise_a_record_is_told_as_well_as_the_chain_tells_it():
         law = P[:, :, None] * ends[None]  # (target, neighbour, known)
         law = law / law.sum(axis=1, keepdims=True)
         sides.append(math.log((law[1] / law[0]).max()))
-    assert tight_leakage(ACTIVITY, 100.0, length=100, tolerance=NARROW).upper == pytest.approx(100 + 2 * max(sides), rel=2e-9)
+    assert tight_leakage(ACTIVITY, 100.0, length=100, tolerance=NARROW).upper == pytest.approx(
+        100 + 2 * max(sides), rel=2e-9
+    )
 
 
 def test_one_record_leaks_its_own_loss():

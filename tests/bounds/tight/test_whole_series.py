@@ -116,7 +116,7 @@ def test_beyond_what_a_double_counts_only_the_own_loss_grows(who, start):
         for loss in (250.0, 1e4):
             found = TightCurve(W, start=start, length=n, adversary=who).leakage(loss)
             assert less.lower - 150.0 <= found.upper - loss + 1e-7
-            assert found.upper <= found.lower * (1 + CLOSED)
+            assert found.upper <= found.lower * (1 + 2 * CLOSED)
     each = leakage_of_losses(W, [300.0, 0.1, 500.0, 0.2, 250.0], start=start, adversary=who)
     assert each.upper == pytest.approx(each.lower, rel=CLOSED)
 
