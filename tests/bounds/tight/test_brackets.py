@@ -142,12 +142,8 @@ def test_a_pass_and_explicit_algorithms_are_on_either_side_of_every_end(loss):
     rows, side = pairs_of(3), Side(W[None], np.array([loss]), np.ones(3), True)
     log_mu = np.tile(np.linspace(-2.0, 4.0, 400), (len(rows), 1))
     ends = Pass(side, rows, log_mu, NARROW).singles(8)
-    true = np.array(
-        [
-            [ends_by_newton(W, loss, d + 1, int(x), int(y)) for x, y in zip(rows.x, rows.y, strict=True)]
-            for d in range(8)
-        ]
-    )
+    pairs = list(zip(rows.x.tolist(), rows.y.tolist(), strict=True))
+    true = np.array([[ends_by_newton(W, loss, d + 1, x, y) for x, y in pairs] for d in range(8)])
     assert (ends.upper >= true * (1 - 1e-9) - 1e-12).all()
     assert (ends.upper <= true + 0.01).all()
     for d in range(7):

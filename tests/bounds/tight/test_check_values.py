@@ -62,6 +62,7 @@ def test_who_learns_most_from_the_activity_chain():
         assert side.questions == ((1,),) * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "loss"), [(0.5, 0.127707179), (1.0, 0.250325788), (2.0, 0.503872938)])
 def test_inverse_of_the_activity_chain(epsilon, loss):
     assert TightCurve(ACTIVITY, tolerance=TOLERANCE).inverse(epsilon) == pytest.approx(loss, abs=DIGITS)
