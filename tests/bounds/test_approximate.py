@@ -20,6 +20,7 @@ from pufferdp.bounds.tight.approximate import (
     least_epsilon,
 )
 from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.oracles import algorithms
 from tests.strategies import SEEDS, chains, examples, random_transition
 
@@ -167,7 +168,7 @@ def test_the_best_pair_of_a_profile_is_found(seed, wanted, target):
     fitting = [epsilon for epsilon, delta in every if delta <= wanted]
     assert (by_delta is None) == (not fitting)
     if by_delta is not None:
-        assert by_delta.epsilon <= min(fitting) + 1e-12
+        assert by_delta.epsilon <= min(fitting) * (1 + 3 * TOLERANCE)
         assert by_delta.delta <= wanted
         assert by_delta.delta == carried_delta(by_delta.dp_loss, by_delta.dp_delta, by_delta.epsilon)
         assert by_delta.dp_delta >= profile.delta(by_delta.dp_loss)
@@ -176,14 +177,14 @@ def test_the_best_pair_of_a_profile_is_found(seed, wanted, target):
     assert not fitting or by_epsilon is not None
     if by_epsilon is not None:
         assert by_epsilon.epsilon <= target
-        assert by_epsilon.delta <= min(fitting, default=1.0)
+        assert by_epsilon.delta <= min(fitting, default=1.0) * (1 + 3 * TOLERANCE)
 
 
 def test_what_may_be_spent_comes_back():
     curve = TightCurve.of_class([(np.array(W), "stationary")], length=500, adversary="bdp")
     loss, delta = allowed_loss(curve, 1.0, 1e-6)
-    assert loss == pytest.approx(0.31033, abs=5e-6)
-    assert delta == pytest.approx(1e-6 * math.expm1(loss) / math.expm1(1.0), rel=1e-6)
+    assert loss == pytest.approx(0.31033, rel=2 * TOLERANCE)
+    assert delta == pytest.approx(1e-6 * math.expm1(loss) / math.expm1(1.0), rel=4 * TOLERANCE)
     assert curve(loss) <= 1.0
     assert carried_delta(loss, delta, curve(loss)) <= 1e-6
 

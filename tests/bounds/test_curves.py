@@ -12,6 +12,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.curves import best_curve, curves, lowest
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.groups import AnyGroups
@@ -47,7 +48,7 @@ def test_the_other_check_values_at_one():
     assert found["zhao"](1.0) == pytest.approx(11.64, abs=5e-3)
     assert found["general"](1.0) == 50.0
     lowest = best_curve(ACTIVITY, 50, BDP)
-    assert lowest(1.0) == found["tight"](1.0) == pytest.approx(3.474873377, abs=1e-9)
+    assert lowest(1.0) == found["tight"](1.0) == pytest.approx(3.474873377, rel=TOLERANCE)
     assert lowest.which(1.0).name == "tight"
 
 
@@ -65,7 +66,8 @@ def test_a_day_of_activity():
 def test_the_inverse_gives_the_loss_back(tau, adversary):
     found = curves(ACTIVITY, 50, adversary)
     for curve in [c for c in found.values() if c.applies] + [lowest(found)]:
-        assert curve.inverse(curve(tau)) == pytest.approx(tau, rel=1e-9), curve.name
+        room = 3 * TOLERANCE if curve.name in ("tight", "best") else 1e-9
+        assert tau * (1 - room) <= curve.inverse(curve(tau)) <= tau * (1 + 1e-9), curve.name
 
 
 @pytest.mark.slow
@@ -75,7 +77,8 @@ def test_the_inverse_is_checked_and_the_largest(chain, n, epsilon):
     for curve in applying(chain, n).values():
         tau = curve.inverse(epsilon)
         assert curve(tau) <= epsilon
-        assert curve(tau * (1 + 1e-6) + 1e-12) > epsilon
+        room = 3.1 * TOLERANCE if curve.name == "tight" else 1e-6
+        assert curve(tau * (1 + room) + 1e-12) > epsilon
 
 
 @given(chain=chains(4), n=st.integers(1, 40), tau=TAUS, adversary=st.sampled_from(list(Adversary)))

@@ -130,7 +130,7 @@ def test_a_record_that_shows_its_hidden_state_is_a_chain_and_never_below_it():
         kernel = cases.transition(generator, k)
         hidden = HiddenMarkov(transition=kernel, emission=np.eye(k))
         for who in ("bdp", "pufferfish"):
-            exact = TightCurve(kernel, length=n, adversary=who)(loss)
+            exact = TightCurve(kernel, length=n, adversary=who, tolerance=1e-9)(loss)
             assert best_curve(hidden, n, who)(loss) >= exact - ROOM, seed
 
 

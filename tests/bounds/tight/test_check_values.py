@@ -44,9 +44,7 @@ def test_endless_chains(table, loss, bdp, pufferfish, closed_form, length):
     # Sixty records are almost, not wholly, without end.
     room = DIGITS if length != 60 else 5e-7
     assert bound(table, loss, length=length).value == pytest.approx(bdp, abs=room)
-    assert bound(table, loss, length=length, adversary="pufferfish").value == pytest.approx(
-        pufferfish, abs=room
-    )
+    assert bound(table, loss, length=length, adversary="pufferfish").value == pytest.approx(pufferfish, abs=room)
     assert OddsCurve((largest_log_odds(table),), length)(loss) == pytest.approx(closed_form, abs=room)
 
 
@@ -64,6 +62,7 @@ def test_who_learns_most_from_the_activity_chain():
         assert side.questions == ((1,),) * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "loss"), [(0.5, 0.127707179), (1.0, 0.250325788), (2.0, 0.503872938)])
 def test_inverse_of_the_activity_chain(epsilon, loss):
     assert TightCurve(ACTIVITY, tolerance=TOLERANCE).inverse(epsilon) == pytest.approx(loss, abs=DIGITS)
@@ -101,12 +100,16 @@ def test_the_quilt_curve_beside_it(loss, quilt):
 )
 def test_short_series(table, length, value, adversary):
     assert bound(table, 0.5, length=length, adversary=adversary).value == pytest.approx(value, abs=DIGITS)
-    assert leakage_of_losses(table, [0.5] * length, adversary=adversary, tolerance=TOLERANCE).value == pytest.approx(value, abs=DIGITS)
+    assert leakage_of_losses(table, [0.5] * length, adversary=adversary, tolerance=TOLERANCE).value == pytest.approx(
+        value, abs=DIGITS
+    )
 
 
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_unequal_losses(adversary):
-    found = leakage_of_losses(ACTIVITY, [0.1, 0, 0.3, 0.2, 0, 0.1], start=[0.9, 0.1], adversary=adversary, tolerance=TOLERANCE)
+    found = leakage_of_losses(
+        ACTIVITY, [0.1, 0, 0.3, 0.2, 0, 0.1], start=[0.9, 0.1], adversary=adversary, tolerance=TOLERANCE
+    )
     assert found.value == pytest.approx(0.455592515, abs=DIGITS)
     assert found.worst == 3
 

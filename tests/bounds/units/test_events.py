@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.bounds.units.events import EventCurve, StretchCurve
 from tests.oracles.algorithms import largest_quotient, table
 from tests.strategies import SEEDS, examples, random_transition
@@ -152,7 +153,7 @@ def test_noise_that_is_a_tenth_too_small_leaks_too_much():
 def test_one_record_is_the_tight_curve_and_events_are_below_the_whole():
     for adversary in ("bdp", "pufferfish"):
         one = StretchCurve(W, records=1, adversary=adversary)
-        assert one(0.5) == pytest.approx(TightCurve(W, adversary=adversary)(0.5), rel=1e-6)
+        assert one(0.5) == pytest.approx(TightCurve(W, adversary=adversary)(0.5), rel=TOLERANCE)
     event = EventCurve(W, state=2, records=24, adversary="pufferfish")
     whole = StretchCurve(W, records=24, adversary="pufferfish")
     assert max(event.ways(0.1)) < whole(0.1) / 3

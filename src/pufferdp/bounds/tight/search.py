@@ -429,7 +429,8 @@ def quick_bounds(side: Side, rows: Rows, level: Floats, records: Ints, exact: bo
         top[at] = np.maximum(top[at], np.where(inside, upper, -np.inf).max(axis=(0, 2)))
         over = (work.distance > most[at]) & (records[at] != ENDLESS)
         tail = np.where(over, 0.0, ends.tail[-1])
-        done = tail <= np.maximum(level[at], top[at])
+        flat = ends.decided[-1] & (ends.spread[-1] <= tolerance * level[at])  # farther ends say nothing new
+        done = (tail <= np.maximum(level[at], top[at])) | flat
         out[at[done]] = np.maximum(top[at], tail)[done]
         keep = ~(done | (ends.decided[-1] & np.isinf(ends.tail[-1])))
         at = at[keep]
