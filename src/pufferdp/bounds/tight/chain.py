@@ -23,10 +23,10 @@ from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.tight.series import (
+    TOLERANCE,
     Problem,
     Solution,
     attack_of,
-    default_tolerance,
     losses_problem,
     lower_end,
     solve,
@@ -35,6 +35,8 @@ from pufferdp.bounds.tight.series import (
 
 MOST_ANY_START: Final = 16
 """States up to which the worst distribution of the first record is looked for; the closed form bounds more."""
+_ROUNDING: Final = 1e-12
+"""Losses nearer than this share are the same."""
 _MOST_ROWS: Final = 1 << 15
 """Slots of a clock times pairs of values that are searched; the closed form bounds more."""
 
@@ -45,7 +47,6 @@ class ChainBound:
     def __init__(self, chain: Chain, adversary: str, length: int | None, tolerance: float | None) -> None:
         self.chain, self.states = inputs.visited(chain, length)
         self.adversary, self.length = adversary, length
-        self.tolerance = tolerance or default_tolerance(self.chain)
         self.row: int | None = None
         self._log_mu: list[Floats] = []
         self._odds: OddsCurve | None = None
@@ -56,6 +57,8 @@ class ChainBound:
         # record adds its whole loss. Without end, such values make what is learned grow for ever.
         self.unbounded = self.chain.stationary and not self.chain.primitive
         self.unbounded |= length is None and inputs.leaks_without_bound(self.chain)
+        exact = self.alone or self.unbounded or self.closed_form
+        self.tolerance = 0.0 if exact else tolerance or TOLERANCE
 
     def problem(self, loss: float) -> Problem:
         """The targets: at every position, or record by record where kernels change and the start is given."""
@@ -155,8 +158,7 @@ class TightCurve:
             start: the distribution of the first record, "stationary" or "any".
             length: number of records; several numbers: the worst of them; None: without end.
             adversary: bdp, pufferfish or dp.
-            tolerance: how near both ends of a bracket are, as a share; None: 1e-3, or 1e-5 where the chain soon
-                forgets, which takes no longer.
+            tolerance: how near both ends of a bracket are, as a share; None: 1e-3.
         """
         self.adversary = inputs.adversary(adversary)
         chain = inputs.chain(transition, start)
@@ -233,7 +235,7 @@ class TightCurve:
         loss = allowed
         for i, (_, _, part) in enumerate(self._parts):
             loss = min(loss, self._largest(i, part, allowed, loss))
-        shrink = tolerance / 4
+        shrink = max(tolerance / 4, _ROUNDING)
         while loss > 0 and (leaks := self(loss)) > allowed:
             if not math.isfinite(leaks):
                 return 0.0
@@ -252,7 +254,8 @@ class TightCurve:
             if loss <= 0:
                 return 0.0
             found = self._leakage(i, loss)
-            if (loss, part.row) == before or found.upper <= allowed * (1 + part.tolerance) or found.lower <= wanted * (1 + part.tolerance / 4):
+            near = found.upper <= allowed * (1 + part.tolerance) or found.lower <= wanted * (1 + part.tolerance / 4)
+            if (loss, part.row) == before or near:
                 return loss if math.isfinite(found.upper) else 0.0
         return loss
 
@@ -272,7 +275,7 @@ class TightCurve:
                 return 0.0
             points.append((math.log(loss), math.log(value / wanted)))
             x, y = points[-1]
-            if abs(y) <= part.tolerance / 4:
+            if abs(y) <= max(part.tolerance / 4, _ROUNDING):
                 return loss
             if len(points) > 1 and points[-2][0] != x:
                 slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)

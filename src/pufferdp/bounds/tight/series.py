@@ -32,12 +32,6 @@ _CHUNK: Final = 256
 """Rows that are searched together; sixteen times as many are compared with what others leak."""
 
 
-def default_tolerance(chain: Chain) -> float:
-    """The tolerance, or a hundredth of it for a chain that soon forgets: more digits take no longer there."""
-    power = np.linalg.matrix_power(chain.period_kernel, -(-4 * chain.size**2 // chain.period))
-    return TOLERANCE / 100 if np.abs(power - power[0]).max() < 1e-3 else TOLERANCE
-
-
 def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
     """The distribution of a record given the next one; rows of values that the next one cannot have are 0."""
     joint = distribution[:, None] * kernel
@@ -436,7 +430,7 @@ def leakage_of_losses(
         start: the distribution of the first record, "stationary" or "any".
         adversary: bdp, pufferfish or dp.
         each: whether every record has a bracket of its own, or all have that of the worst one, which is quicker.
-        tolerance: how near both ends are to be, as a share; None: 1e-3, or 1e-5 where the chain soon forgets.
+        tolerance: how near both ends are to be, as a share; None: 1e-3.
     """
     chain = inputs.chain(transition, start)
     return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), tolerance, each=each)
@@ -468,7 +462,7 @@ def series_leakage(
     if adversary == "dp" or chain.independent or n == 1 or not two_values.any():
         found = _empty(problem, n if each else 1)
         return SeriesLeakage(losses=losses, lower=own, upper=own, attack=_attack(chain, problem, found, adversary))
-    found = solve(problem, tolerance or default_tolerance(chain))
+    found = solve(problem, tolerance or TOLERANCE)
     if each:
         group = (
             losses.sum()

@@ -25,7 +25,7 @@ from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.search import ENDLESS
-from pufferdp.bounds.tight.series import default_tolerance, series_leakage, solve, steady_problem
+from pufferdp.bounds.tight.series import TOLERANCE, series_leakage, solve, steady_problem
 
 _SIDES: Final = ("before", "after", "both")
 EACH: Final = 1000
@@ -154,9 +154,9 @@ def _largest(chain: Chain, loss: float, adversary: str, side: int) -> float:
         records = np.zeros((2, len(problem)), dtype=np.int64)
         records[side] = ENDLESS
         problem = replace(problem, records=records)
-        return float(solve(problem, default_tolerance(small)).upper[0])
+        return float(solve(problem, TOLERANCE).upper[0])
     # The first record has no side before it; records before a later one are those of the whole.
-    return float(solve(problem, default_tolerance(small)).upper[0])
+    return float(solve(problem, TOLERANCE).upper[0])
 
 
 def _constant(chain: Chain, worst: TightLeakage, loss: float, steps: int, tell: Callable[[int], None]) -> StreamLeakage:
@@ -192,7 +192,7 @@ def _at_positions(chain: Chain, loss: float, adversary: str, positions: Ints) ->
     """Upper ends for records with given numbers of others before and after them."""
     longest = int(positions.max()) + 1
     problem = replace(steady_problem(chain, loss, adversary, longest), positions=positions)
-    return solve(problem, default_tolerance(chain)).upper
+    return solve(problem, TOLERANCE).upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,11 +247,9 @@ def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[flo
         return loss, loss, loss
 
     def largest(fits: Callable[[float], bool]) -> float:
-        found = largest_loss(
-            lambda own: own if own <= loss or fits(own) else math.inf, target, default_tolerance(small)
-        )
+        found = largest_loss(lambda own: own if own <= loss or fits(own) else math.inf, target, TOLERANCE)
         # Room for the next search: its brackets may end elsewhere within the tolerance.
-        return max(found / (1 + 2 * default_tolerance(small)), loss)
+        return max(found / (1 + 2 * TOLERANCE), loss)
 
     both = largest(lambda own: _fits(small, loss, (own, own), target, adversary))
     first = largest(lambda own: _fits(small, loss, (own, both), target, adversary))
@@ -265,6 +263,6 @@ def _fits(chain: Chain, loss: float, ends: tuple[float, float], target: float, a
         records = np.zeros((2, len(problem)), dtype=np.int64)
         records[list(lanes)] = ENDLESS
         case = replace(problem, own=np.full(len(problem), own), records=records)
-        if float(solve(case, default_tolerance(chain)).upper[0]) > target:
+        if float(solve(case, TOLERANCE).upper[0]) > target:
             return False
     return True

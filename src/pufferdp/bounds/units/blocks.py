@@ -25,7 +25,7 @@ from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import SLACK, contracted, largest_log_odds, side_bound
 from pufferdp.bounds.tight.recursion import Rows, Side
-from pufferdp.bounds.tight.series import default_tolerance, first_values, side_brackets, side_tables
+from pufferdp.bounds.tight.series import TOLERANCE, first_values, side_brackets, side_tables
 
 EXPLICIT: Final = 24
 """Records up to which every position of a block in the series is bounded by itself."""
@@ -92,7 +92,7 @@ class BlockCurve:
         chain = inputs.chain(transition, start)
         self.block, self.adversary = checks.length(block, "block"), checks.adversary(adversary)
         self.length = None if length is None else checks.length(length)
-        self.tolerance = tolerance or default_tolerance(chain)
+        self.tolerance = tolerance or TOLERANCE
         if chain.start is None:
             raise NotApplicableError("of a whole block is worked out for a definite start; the odds curve bounds any")
         if not chain.stationary and (self.length is None or self.length > EXPLICIT):
