@@ -28,7 +28,7 @@ from pufferdp.bounds.tight.series import (
     Solution,
     attack_of,
     losses_problem,
-    lower_end,
+    lower_ends,
     solve,
     steady_problem,
 )
@@ -81,7 +81,7 @@ class ChainBound:
             return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
         if self.closed_form:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
-        first = None if self.row is None else np.array([self.row])
+        first = None
         found = solve(problem, self.tolerance, first)
         if int(found.row[0]) != self.row:
             self.row, self._log_mu = int(found.row[0]), []
@@ -95,9 +95,10 @@ class ChainBound:
         if self.unbounded or self.closed_form:
             return self.group(loss) if self.unbounded else self._by_odds(loss)
         if self.row is None:
-            likely = np.argsort(-(problem.own + problem.slopes.sum(axis=0)), kind="stable")[:4]
-            self.row = max(likely.tolist(), key=lambda row: lower_end(problem, row, 0.01, []))
-        return min(lower_end(problem, self.row, self.tolerance, self._log_mu), self.group(loss))
+            likely = np.argsort(-problem.likely, kind="stable")[:8]
+            self.row = int(likely[np.argmax(lower_ends(problem, likely, 0.03, []))])
+        found = lower_ends(problem, np.array([self.row]), self.tolerance, self._log_mu)
+        return min(float(found[0]), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:
         """What the closed form says (Theorem 4)."""

@@ -45,7 +45,7 @@ UNIT: Final = 2.0**-53
 """Half the distance between 1 and the next double."""
 TINY: Final = 1e-290
 """Positive numbers below this may have lost digits: ends whose prior is as small are bounded by group privacy."""
-_BLOCKS: Final = 8
+_BLOCKS: Final = 16
 """Blocks in which a distance doubles: fewer are halved more often, more cost a product each."""
 
 
@@ -94,9 +94,33 @@ class Side:
         """Powers of the kernel with some rows damped, of a uniform side."""
         return KernelPowers(self.kernels[0], float(self.losses[0]))
 
+    def at_distance(self, distance: int) -> Floats:
+        """What the kernels of a distance make together, for every offset, up to factors: (m, k, k)."""
+        m = len(self.kernels)
+        rounds, rest = divmod(distance, m)
+        if m > 64:  # a part of a round says enough about where to look
+            rounds, rest = 0, min(distance, 64)
+        part, shift = np.eye(self.size)[None].repeat(m, axis=0), np.arange(m)
+        for step in range(rest):
+            part = _scaled(part @ self.kernels[(shift + step) % m])
+        if rounds:
+            whole = part * 0 + np.eye(self.size)
+            for step in range(m):
+                whole = _scaled(whole @ self.kernels[(shift + rest + step) % m])
+            while rounds:
+                if rounds % 2:
+                    part = _scaled(part @ whole)
+                whole, rounds = _scaled(whole @ whole), rounds // 2
+        return part
+
     def rounding(self, records: int) -> float:
         """The relative error of a vector after some records."""
         return (self.size + 8) * records * UNIT
+
+
+def _scaled(kernels: Floats) -> Floats:
+    """Kernels, (m, k, k), with a largest entry of 1."""
+    return np.asarray(kernels / kernels.max(axis=(1, 2), keepdims=True).clip(TINY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,13 +244,25 @@ class Pass:
         self.vectors = up * self.plain[:, None, 0] * (1 + 4 * UNIT) - down * self.plain[:, None, 1]
         self.exponents = np.zeros(log_mu.shape, dtype=np.int64)
         self.reach: Mask = side.kernels > 0
-        self.distance = 1
+        self.distance = self.scaled_at = 1
         self.spent = np.zeros(len(rows))
 
     def keep(self, at: Mask) -> None:
         """Go on with some of the rows."""
         self.rows, self.log_mu, self.plain = self.rows.pick(at), self.log_mu[at], self.plain[at]
         self.vectors, self.exponents, self.spent = self.vectors[at], self.exponents[at], self.spent[at]
+
+    def narrow(self, low: Floats, high: Floats) -> None:
+        """Leave out μ that are not next to what is between two values of log μ, (Q,) each."""
+        first = np.maximum((self.log_mu <= low[:, None]).sum(axis=1) - 1, 0)
+        last = np.minimum((self.log_mu < high[:, None]).sum(axis=1), self.log_mu.shape[1] - 1)
+        width = int((last - first).max(initial=0)) + 1
+        if width > 0.75 * self.log_mu.shape[1]:
+            return
+        which = np.minimum(first, self.log_mu.shape[1] - width)[:, None] + np.arange(width)
+        row = np.arange(len(first))[:, None]
+        self.log_mu, self.exponents = self.log_mu[row, which], self.exponents[row, which]
+        self.vectors = self.vectors[row, which]
 
     @property
     def losses(self) -> Floats:
@@ -260,7 +296,7 @@ class Pass:
         side = self.side
         if side.weights is None:
             return np.concatenate([vectors, np.zeros((*vectors.shape[:2], 1))], axis=2)
-        total = np.where(vectors > 0, vectors, vectors * self._last_damp) @ side.weights
+        total = np.maximum(vectors, vectors * self._last_damp) @ side.weights
         return np.concatenate([vectors, total[..., None]], axis=2)
 
     def _with_total(self, plain: Floats) -> Floats:
@@ -276,8 +312,9 @@ class Pass:
 
     def _one_record(self) -> None:
         side, m = self.side, len(self.side.kernels)
-        boosted = np.where(self.vectors > 0, self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
-        parts = np.concatenate([np.maximum(boosted, 0), np.maximum(-boosted, 0), self.plain], axis=1)
+        boosted = np.maximum(self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
+        positive = np.maximum(boosted, 0)
+        parts = np.concatenate([positive, positive - boosted, self.plain], axis=1)
         if m > 1:
             parts = parts @ side.kernels[(self.rows.offsets + self.distance) % m]
         else:
@@ -307,18 +344,32 @@ class Pass:
             out = np.where(lost & possible[:, None], TINY, out)
         return out
 
+    def skip(self, size: int) -> None:
+        """Go to the record behind a step without reading its ends."""
+        if size == 1:
+            self._one_record()
+        else:
+            self._pass_block(size, np.logical_or(*self._possible(size)))
+        self._rescale()
+
+    def _pass_block(self, size: int, possible: Mask) -> None:
+        """Go to the record behind a block in which some states, (Q, k), are possible."""
+        flat = self.vectors.reshape(-1, self.side.size)
+        self.vectors = self._advance(flat, size, np.repeat(possible, self.log_mu.shape[1], axis=0)).reshape(
+            self.vectors.shape
+        )
+        self.plain = self.plain @ self.side.powers.plain(size)[0]
+        self.spent = self.spent + size * self.losses
+        self._move(size)
+
     def block(self, size: int) -> Ends:
         """Read the ends of a block of records, and go to the record behind it."""
-        (count, many), k = self.log_mu.shape, self.side.size
+        count, k = len(self.rows), self.side.size
         start, plain = self._with_open_end(self.vectors), self._with_total(self.plain)
         bend, plain_bend = self._bends(size)
         before, inside = self._possible(), self._possible(size)
         spent, losses = self.spent, self.losses
-        possible = np.repeat(np.logical_or(*inside), many, axis=0)
-        self.vectors = self._advance(self.vectors.reshape(-1, k), size, possible).reshape(count, many, k)
-        self.plain = self.plain @ self.side.powers.plain(size)[0]
-        self.spent = spent + size * losses
-        self._move(size)
+        self._pass_block(size, np.logical_or(*inside))
         stop, plain_stop = self._with_open_end(self.vectors), self._with_total(self.plain)
         points = np.stack([plain, plain_stop])
         read = self._ends(
@@ -360,31 +411,38 @@ class Pass:
         out = np.full((len(self.rows), k + 1), np.inf)
         positive = (curve[:-1, ..., columns] > 0) | (curve[1:, ..., columns] > 0)
         after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
-        low, high = np.maximum(after - 1, 0), np.minimum(after, many - 1)
         row = np.arange(len(self.rows))[None, :, None]
-        width = np.minimum(self.log_mu[row, high] - self.log_mu[row, low], 700.0)
-        shift = np.clip(self.exponents[row, low] - self.exponents[row, high], -900, 900)
-        tops, levels = [], []
+        bound = np.full(after.shape, np.inf)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for half in (slice(None, -1), slice(1, None)):
-                values = curve[half][..., columns]
-                above, below = (np.take_along_axis(values, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
-                above = np.ldexp(np.maximum(above, 0), shift) * np.exp(-width / 2)
-                tops.append(np.where(after == 0, 1.0, above * np.exp(width) - below))
-                bottom = np.where(after == 0, 1.0, above - below)
-                ratio = np.log(y[half][..., columns]) - np.log(np.maximum(x[half][..., columns], 0))
-                levels.append(np.log(tops[-1]) - np.log(bottom) + ratio)
-            bends = [
-                (first - second) / np.minimum(first, second)
-                for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))
-            ]
-            bound = self.log_mu[row, low] + np.maximum(*levels) + (bends[0] ** 2 + bends[1] ** 2) / 8
+            ratios = np.log(y[..., columns]) - np.log(np.maximum(x[..., columns], 0))
+            for stride in (0, 6):  # chords between near μ bend much where a value changes more along the block
+                low, high = np.maximum(after - 1 - stride, 0), np.minimum(after + stride, many - 1)
+                width = np.minimum(self.log_mu[row, high] - self.log_mu[row, low], 700.0)
+                shift = np.clip(self.exponents[row, low] - self.exponents[row, high], -900, 900)
+                tops, levels = [], []
+                for half in (slice(None, -1), slice(1, None)):
+                    values = curve[half][..., columns]
+                    above, below = (np.take_along_axis(values, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+                    above = np.ldexp(np.maximum(above, 0), shift) * np.exp(-width / 2)
+                    tops.append(np.where(after == 0, 1.0, above * np.exp(width) - below))
+                    bottom = np.where(after == 0, 1.0, above - below)
+                    levels.append(np.log(tops[-1]) - np.log(bottom) + ratios[half])
+                bends = [
+                    (first - second) / np.minimum(first, second)
+                    for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))
+                ]
+                found = self.log_mu[row, low] + np.maximum(*levels) + (bends[0] ** 2 + bends[1] ** 2) / 8
+                bound = np.fmin(bound, found)
+            # No value is positive at the next μ, whatever the prior ratios on the way.
+            flat = (y[:-1, :, columns] - y[1:, :, columns]) / np.minimum(y[:-1, :, columns], y[1:, :, columns])
+            next_mu = self.log_mu[row, np.minimum(after, many - 1)] + np.maximum(ratios[:-1], ratios[1:])
+            bound = np.fmin(bound, next_mu + flat**2 / 8)
         bound = np.where((after == many) | np.isnan(bound), np.inf, bound)
         out[:, columns] = bound.max(axis=0)
         if side.weights is None:
             last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
             seen = np.maximum(curve[:-1], curve[1:])[..., :k]
-            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[:, None, None])
+            boosted = np.maximum(seen, seen * np.exp(-last)[:, None, None])
             least, most = np.maximum(np.minimum(x[:-1], x[1:]), 0)[..., :k], np.maximum(y[:-1], y[1:])[..., :k]
             both = np.stack([possible, possible])
             rounding = side.rounding(self.distance)
@@ -410,7 +468,7 @@ class Pass:
     def _change(self, vectors: Floats) -> Floats:
         """Bounds on the differences between vectors, (R, k), and those one record further."""
         powers = self.side.powers
-        boosted = np.where(vectors > 0, vectors, vectors * powers.damp)
+        boosted = np.maximum(vectors, vectors * powers.damp)
         return np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
 
     def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
@@ -429,7 +487,7 @@ class Pass:
             kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
             open_rows = np.flatnonzero(~kept)
             if len(open_rows):
-                if size <= 2 * self.distance * self.tolerance:
+                if size <= 16 * self.distance * self.tolerance:
                     power = powers.plain(size)[0]
                     damp = powers.damp**size * (1 - share)
                     rest = vectors[open_rows]
@@ -456,7 +514,7 @@ class Pass:
         ratio[..., :k] = np.where(both & ((x[..., :k] < TINY) | (y[..., :k] < TINY)), np.inf, ratio[..., :k])
         prior, upper = ratio.copy(), np.full(ratio.shape, -np.inf)
         if side.weights is None:
-            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[..., None, None])[..., :k]
+            boosted = np.maximum(seen, seen * np.exp(-last)[..., None, None])[..., :k]
             any_bound, prior[..., k] = _any_start(
                 boosted, x[..., :k], y[..., :k], possible, self.log_mu, self.exponents, side.rounding(self.distance)
             )
@@ -491,7 +549,10 @@ class Pass:
         return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
 
     def _rescale(self) -> None:
-        """Scale each vector with a power of two, so that nothing leaves the range of a double."""
+        """Scale each vector with a power of two from time to time, so that nothing leaves the range of a double."""
+        if self.distance < self.scaled_at + 8:
+            return
+        self.scaled_at = self.distance
         _, exponent = np.frexp(np.abs(self.vectors).max(axis=2))
         self.vectors = np.ldexp(self.vectors, -exponent[..., None])
         self.exponents = self.exponents + exponent
@@ -582,83 +643,105 @@ def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -
     return [0.0, 1.0, *shares]
 
 
-def explicit(
-    side: Side,
-    rows: Rows,
-    log_mu: Floats,
-    sizes: Ints,
-    tolerance: float,
-    open_ends: list[Floats] | None = None,
-) -> Iterator[tuple[Floats, Floats]]:
-    """What the algorithm that asks the questions of one μ a row adds at the first record of each step, (Q, k + 1).
+def explicit(side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float) -> Iterator[tuple[Floats, Floats]]:
+    """What algorithms that ask the questions of one μ each add at the first record of some steps, (c, Q, G, k + 1).
 
-    The second of each pair of arrays has the prior ratios, as logarithms.
+    The second of each pair of arrays has the prior ratios, (c, Q, k + 1), as logarithms. These are lower bounds: the
+    algorithms exist.
 
-    These are lower bounds: the algorithm exists. Inside a block the questions of its first record are asked, unless
-    they change; then the block is halved. Vectors at the open ends of the first row, (4, k), are added to a list.
+    Args:
+        side: the side.
+        rows: its rows, (Q,).
+        log_mu: the μ of the questions, (Q, G).
+        sizes: the number of records of each step.
+        tolerance: inside a block the questions of its first record are asked; blocks in which they change are halved
+            as long as they are larger than this share of the distance.
     """
-    at, m = np.arange(len(rows)), len(side.kernels)
+    half = np.exp(log_mu / 2)[..., None]
+    for asked, plain, losses, distances in follow(side, rows, log_mu, sizes, tolerance):
+        rounding = 4 * side.rounding(1) * (distances - 1)[:, None, None]
+        yield _reached(side, asked, plain, losses, half, rounding)
+
+
+def follow(
+    side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float
+) -> Iterator[tuple[Floats, Floats, Floats, Ints]]:
+    """Numerators and denominators of explicit algorithms at the first record of some steps, (c, Q, G, 2, k).
+
+    Beside them the distributions given either value, (c, Q, 2, k), the losses of the records, (c, Q), and the
+    distances, (c,).
+    """
+    at, m, damps = np.arange(len(rows)), len(side.kernels), np.exp(-side.losses)
     kernel = side.kernels[rows.offsets % m]
     plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)
-    asked, half = plain.copy(), np.exp(log_mu / 2)[:, None]
-    distance, spent_rounding = 1, 0.0
-    for size in sizes.tolist():
-        loss = side.losses[(rows.offsets + distance - 1) % len(side.losses)]
-        yield _reached(side, asked, plain, loss, half, spent_rounding)
-        if open_ends is not None:
-            damp = np.where(asked[0, 0] / half[0] > asked[0, 1] * half[0], 1.0, np.exp(-loss[0]))
-            open_ends.append(np.concatenate([asked[0] * damp, plain[0]]))
-        if size == 1:
-            damp = np.where(
-                asked[:, :1] / half[:, None] > asked[:, 1:] * half[:, None], 1.0, np.exp(-loss)[:, None, None]
-            )
-            kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
-            asked, plain = (asked * damp) @ kernels, plain @ kernels
-        else:
-            asked = _ask(side.powers, asked, half, size, max(1, int(2 * distance * tolerance)))
-            plain = plain @ side.powers.plain(size)[0]
-        distance += size
-        spent_rounding = 4 * side.rounding(distance)
-        top = asked.max(axis=(1, 2), keepdims=True)
-        asked = np.where(top < TINY, 0.0, asked / top.clip(TINY))  # subnormal numbers have lost their digits
-        plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
+    asked = np.repeat(plain[:, None], log_mu.shape[1], axis=1)
+    scale = np.exp(np.stack([-log_mu, log_mu], axis=2) / 2)[..., None]
+    distances = 1 + np.cumsum(sizes) - sizes
+    for first in range(0, len(sizes), 32):
+        some, out = slice(first, first + 32), []
+        which = (rows.offsets + distances[some, None] - 1) % len(side.losses)
+        for size, distance, loss in zip(sizes[some].tolist(), distances[some].tolist(), which, strict=True):
+            out.append((asked, plain))
+            if size == 1:
+                weighed = asked * scale
+                damp = np.where(weighed[:, :, 0] > weighed[:, :, 1], 1.0, damps[loss][:, None, None])
+                kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
+                asked = asked * damp[:, :, None]
+                flat = asked.reshape(len(rows), -1, side.size) if m > 1 else asked.reshape(-1, side.size)
+                asked, plain = (flat @ kernels).reshape(asked.shape), plain @ kernels
+            else:
+                smallest = max(1, int(2 * distance * tolerance))
+                flat, weights = asked.reshape(-1, 2, side.size), scale.reshape(-1, 2, 1)
+                asked = _ask(side.powers, flat, weights, size, smallest).reshape(asked.shape)
+                plain = plain @ side.powers.plain(size)[0]
+            top = asked.max(axis=(2, 3), keepdims=True)
+            if top.min() < 1e-30:  # subnormal numbers have lost their digits
+                asked = np.where(top < TINY, 0.0, asked / top.clip(TINY))
+                plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
+        yield np.array([a for a, _ in out]), np.array([b for _, b in out]), side.losses[which], distances[some]
 
 
-def _ask(powers: KernelPowers, asked: Floats, half: Floats, size: int, smallest: int) -> Floats:
+def _ask(powers: KernelPowers, asked: Floats, scale: Floats, size: int, smallest: int) -> Floats:
     """Pass a block with the questions of its first record; halved where the questions of its last one differ."""
-    signs = asked[:, 0] / half > asked[:, 1] * half
+    weighed = asked * scale
+    signs = weighed[:, 0] > weighed[:, 1]
     out = powers.apply(asked, signs, size)
     if size > smallest:
-        changed = np.flatnonzero(((out[:, 0] / half > out[:, 1] * half) != signs).any(axis=1))
+        weighed = out * scale
+        changed = np.flatnonzero(((weighed[:, 0] > weighed[:, 1]) != signs).any(axis=1))
         if len(changed):
-            middle = _ask(powers, asked[changed], half[changed], size // 2, smallest)
-            out[changed] = _ask(powers, middle, half[changed], size // 2, smallest)
+            middle = _ask(powers, asked[changed], scale[changed], size // 2, smallest)
+            out[changed] = _ask(powers, middle, scale[changed], size // 2, smallest)
     return out
 
 
 def _reached(
-    side: Side, asked: Floats, plain: Floats, loss: Floats, half: Floats, rounding: float
+    side: Side, asked: Floats, plain: Floats, losses: Floats, half: Floats, rounding: Floats
 ) -> tuple[Floats, Floats]:
-    """The ends of one record and their prior ratios, (Q, k + 1) each."""
+    """The ends of some records, (c, Q, G, k + 1), and their prior ratios, (c, Q, k + 1)."""
     k = side.size
-    out = np.full((len(asked), k + 1), -np.inf)
-    last = loss if side.last_loss is None else np.full_like(loss, side.last_loss)
-    damp = np.where(asked[:, 0] / half > asked[:, 1] * half, 1.0, np.exp(-last)[:, None])
-    n, d, x, y = asked[:, 0], asked[:, 1], plain[:, 0], plain[:, 1]
-    prior = np.zeros_like(out)
+    out = np.full((*asked.shape[:3], k + 1), -np.inf)
+    last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
+    n, d, x, y = asked[..., 0, :], asked[..., 1, :], plain[..., 0, :], plain[..., 1, :]
+    damp = np.where(n / half > d * half, 1.0, np.exp(-last)[..., None, None])
+    prior = np.zeros((*x.shape[:2], k + 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        prior[:, :k] = np.log(y) - np.log(x)
+        prior[..., :k] = np.log(y) - np.log(x)
         if side.known:
-            sound = (n > TINY) & (d > TINY) & (x > TINY) & (y > TINY)
-            out[:, :k] = np.where(sound, np.log(n) - np.log(d) + prior[:, :k] - rounding, -np.inf)
+            sound = (n > TINY) & (d > TINY) & ((x > TINY) & (y > TINY))[:, :, None]
+            value = np.log(n) - np.log(d) + prior[:, :, None, :k] - rounding[..., None]
+            out[..., :k] = np.where(sound, value, -np.inf)
         if side.weights is None:
-            out[:, k] = best_first_distribution(n * damp, d * damp, x, y)[0] - rounding
+            flat = [np.broadcast_to(part, n.shape).reshape(-1, k) for part in (x[:, :, None], y[:, :, None])]
+            best = best_first_distribution((n * damp).reshape(-1, k), (d * damp).reshape(-1, k), *flat)[0]
+            out[..., k] = best.reshape(n.shape[:3]) - rounding
         else:
-            parts = [(vector @ side.weights) for vector in (n * damp, d * damp, x, y)]
-            logs = [np.log(part) for part in parts]
-            prior[:, k] = logs[3] - logs[2]
-            found = logs[0] - logs[1] + prior[:, k] - rounding
-            out[:, k] = np.where(np.min(parts, axis=0) > TINY, found, -np.inf)
+            over, under = (n * damp) @ side.weights, (d * damp) @ side.weights
+            first, second = x @ side.weights, y @ side.weights
+            prior[..., k] = np.log(second) - np.log(first)
+            value = np.log(over) - np.log(under) + prior[:, :, None, k] - rounding
+            sound = (np.minimum(over, under) > TINY) & (np.minimum(first, second) > TINY)[:, :, None]
+            out[..., k] = np.where(sound, value, -np.inf)
     return out, np.where(np.isfinite(prior), prior, 0.0)
 
 

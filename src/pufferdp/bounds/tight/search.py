@@ -15,9 +15,11 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.bounds.tight.recursion import Pass, Rows, Side, block_size, explicit
+from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, explicit
 
-GRID: Final = 24
+_LEVELS: Final = np.array([0.33, 0.5, 0.67, 0.83, 1.0, 1.2])
+"""Shares of a guess at which ends are bounded first."""
+GRID: Final = 48
 """Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
 _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
@@ -25,8 +27,8 @@ _HOPELESS: Final = 300.0
 """A leakage that is larger says that everything is learned: it is given back as it is."""
 _CELLS: Final = 1 << 16
 """Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
-_SHARES: Final = np.array([1e-5, 0.01, 0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95])
-"""Where new μ are placed between a lower and an upper end."""
+_STATES: Final = 6
+"""States whose ends explicit algorithms are improved for."""
 ENDLESS: Final = -1
 """The number of records on a side that has no end."""
 
@@ -83,6 +85,10 @@ class Profile:
             more = (q, len(new), k)
             self.lower = np.concatenate([self.lower, np.full(more, -np.inf)], axis=1)
             self.upper = np.concatenate([self.upper, np.full(more, np.inf)], axis=1)
+            if self.side.uniform:  # group privacy
+                known = (self.first + self.sizes - 2)[-len(new) :, None] * self.side.losses[0]
+                last = self.side.losses[0] if self.side.last_loss is None else self.side.last_loss
+                self.upper[:, -len(new) :] = np.concatenate([np.repeat(known, k - 1, axis=1), known + last], axis=1)
             self.prior, self.best, self.loose = (
                 np.concatenate([a, np.zeros(more)], axis=1) for a in (self.prior, self.best, self.loose)
             )
@@ -93,12 +99,19 @@ class Profile:
         self.sizes = sizes
         self.first = 1 + np.cumsum(sizes) - sizes
 
-    def learn(self, at: Ints, log_mu: Floats, level: Floats) -> None:
-        """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,)."""
+    def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats) -> None:
+        """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,).
+
+        Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
+        """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
         while True:
             if s >= len(self.sizes) and self._extend(32) == s:
                 return
+            if self.side.uniform and (work.spent + self.sizes[s] * work.losses <= free[at]).all():
+                work.skip(int(self.sizes[s]))
+                s += 1
+                continue
             if self.sizes[s] == 1:
                 most = min(64, max(1, _CELLS // (log_mu.size * (self.side.size + 1))))
                 number = int(np.argmax(np.append(self.sizes[s : s + most] != 1, True)))
@@ -106,8 +119,9 @@ class Profile:
             else:
                 number, ends = 1, work.block(int(self.sizes[s]))
             where = np.ix_(at, np.arange(s, s + number))
-            self.upper[where] = np.minimum(self.upper[where], np.swapaxes(ends.upper, 0, 1))
-            self.prior[where], self.loose[where] = (np.swapaxes(a, 0, 1) for a in (ends.prior, ends.loose))
+            upper, loose, before = np.swapaxes(ends.upper, 0, 1), np.swapaxes(ends.loose, 0, 1), self.upper[where]
+            self.loose[where] = np.where(upper < before, loose, self.loose[where])
+            self.upper[where], self.prior[where] = np.minimum(upper, before), np.swapaxes(ends.prior, 0, 1)
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
             self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
@@ -119,32 +133,32 @@ class Profile:
 
     def ask(self, at: Ints, log_mu: Floats) -> None:
         """Follow explicit algorithms for some rows, at several μ each, (Q, G)."""
-        count, many = log_mu.shape
-        rows = self.rows.pick(np.repeat(at, many))
-        lowers, priors = zip(*explicit(self.side, rows, log_mu.ravel(), self.sizes, self.tolerance), strict=True)
-        lower, prior = (np.array(part).reshape(len(self.sizes), count, many, -1) for part in (lowers, priors))
-        self.prior[at, :, :-1] = np.swapaxes(prior[:, :, 0, :-1], 0, 1)
-        which = lower.argmax(axis=2)
-        lower = np.swapaxes(np.minimum(lower.max(axis=2), np.swapaxes(self.upper[at], 0, 1)), 0, 1)
-        better = lower > self.lower[at]
-        self.lower[at] = np.where(better, lower, self.lower[at])
-        mu = log_mu[np.arange(count)[None, :, None], which]
-        self.best[at] = np.where(better, np.swapaxes(mu, 0, 1), self.best[at])
+        first, row = 0, np.arange(len(at))[:, None, None]
+        for lower, prior in explicit(self.side, self.rows.pick(at), log_mu, self.sizes, self.tolerance):
+            where = np.ix_(at, np.arange(first, first + len(lower)))
+            before = self.lower[where]
+            which = np.swapaxes(lower.argmax(axis=2), 0, 1)
+            value = np.minimum(np.swapaxes(lower.max(axis=2), 0, 1), self.upper[where])
+            self.lower[where] = np.maximum(value, before)
+            self.best[where] = np.where(value > before, log_mu[row, which], self.best[where])
+            self.prior[(*where, slice(None, -1))] = np.swapaxes(prior, 0, 1)[..., :-1]
+            first += len(lower)
 
     def climb(self, log_mu: Floats) -> Floats:
-        """Raise the lower bounds of a single row: explicit algorithms at some μ, then around the best; return those."""
-        every, best = np.zeros(1, dtype=np.int64), 0.0
+        """Raise the lower bounds of all rows: explicit algorithms at some μ, then around the best; return those."""
+        every, best = np.arange(len(self.rows)), np.zeros(len(self.rows))
         for _ in range(_ROUNDS):
-            spread = np.ptp(self.prior[0, -1, :-1]) if len(self.sizes) else np.inf
-            if spread > self.tolerance / 8 * best and len(self.sizes) < 1 << 13:
+            spread = np.ptp(self.prior[:, -1, :-1], axis=1) if len(self.sizes) else np.full(len(best), np.inf)
+            if (spread > self.tolerance / 8 * best).any() and len(self.sizes) < 1 << 13:
                 self._extend(128)
-                self.split(self.sizes > 1)
             self.ask(every, log_mu)
-            step, state = np.unravel_index(int(self.lower[0].argmax()), self.lower[0].shape)
-            value = max(float(self.lower[0, step, state]), 0.0)
-            # The best μ is the quotient that is reached, divided by its prior ratio.
-            log_mu = value * np.array([[0.95, 0.985, 0.997, 1.0, 1.003, 1.02]]) - float(self.prior[0, step, state])
-            if value <= best * (1 + self.tolerance / 16):
+            # The best μ of an end is the quotient that is reached, divided by its prior ratio (Dinkelbach 1967).
+            pick = self.lower.argmax(axis=1)[:, None]
+            ends, prior = (np.take_along_axis(part, pick, axis=1)[:, 0] for part in (self.lower, self.prior))
+            value, likely = np.maximum(ends.max(axis=1), 0.0), np.argsort(-ends, axis=1)[:, :_STATES]
+            ends, prior = (np.take_along_axis(part, likely, axis=1) for part in (ends, prior))
+            log_mu = np.where(np.isfinite(ends), ends, 0.0) - prior
+            if (value <= best * (1 + self.tolerance / 16)).all():
                 break
             best = value
         return log_mu
@@ -260,12 +274,16 @@ class Search:
         Where a ``floor`` of a group, (groups,), is known to be leaked, it is enough that no target leaks more.
         """
         rows: list[Ints] = [np.arange(len(side.rows)) for side in self.sides]
-        grids = [first_grid(side.side, side.rows, self.guess[i], GRID) for i, side in enumerate(self.sides)]
+        grids = [
+            first_grid(side.side, side.rows, self.guess[i][:, None] * _LEVELS, (1, 2, 4, 8))
+            for i, side in enumerate(self.sides)
+        ]
         levels, excess = [np.full(len(side.rows), -np.inf) for side in self.sides], list[float]()
         for _ in range(_ROUNDS):
             for i in self.which:
                 if len(rows[i]):
-                    self.sides[i].learn(rows[i], grids[i], levels[i])
+                    free = np.where(np.isfinite(levels[i]), levels[i], self.guess[i] / 3)
+                    self.sides[i].learn(rows[i], grids[i], levels[i], free)
             self.targets = self.make_targets(self._cuts())
             self.measure()
             self._ask(floor)
@@ -314,7 +332,12 @@ class Search:
                 top = flat[np.arange(len(at)), pick]
                 levels.append(np.clip(np.where(np.isfinite(top), top, 0.0) - prior, -600, 600))
             high, low = levels[0][:, None], np.minimum(levels[0], levels[1])[:, None]
-            side.ask(at, np.concatenate([low + (high - low) * _SHARES[3::2], high, levels[1][:, None]], axis=1))
+            side.ask(
+                at,
+                np.concatenate(
+                    [low + (high - low) * np.array([0.15, 0.45, 0.75, 0.95]), high, levels[1][:, None]], axis=1
+                ),
+            )
 
     def _need(self, side: int, wide: Mask, goal: Floats, lower: list[Floats], upper: list[Floats]) -> Floats:
         """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
@@ -336,22 +359,29 @@ class Search:
         return np.asarray((ends > need[:, :-1, None]) & (ends > 0))
 
 
-def first_grid(side: Side, rows: Rows, guess: Floats, many: int) -> Floats:
-    """Values of log μ for every row, (Q, G): around the prior ratios of near and far records, and up to a guess."""
-    at, kernel = np.arange(len(rows)), side.kernels[rows.offsets % len(side.kernels)]
-    plain = not side.known and side.monotone
-    shares = np.concatenate([np.linspace(0.0, 1.0, many - 3 if plain else many // 2), [1.5, 2.5, 5.0]])
-    near = shares * guess[:, None]
-    if plain:
-        return _sorted(near)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        prior = np.log(kernel[at, rows.y]) - np.log(kernel[at, rows.x])
-        power = np.linalg.matrix_power(side.kernels[0] / side.kernels[0].max(), 64)
-        far = np.median(np.log(power[rows.y]) - np.log(power[rows.x]), axis=1)
-    prior = np.where(np.isfinite(prior), prior, 0.0)
-    high, low = prior.max(axis=1).clip(0, 50), prior.min(axis=1).clip(-50, 0)
-    wide = -high[:, None] + np.linspace(0.0, 1.0, many // 2 - 3) * (guess - low + high)[:, None]
-    return _sorted(np.concatenate([wide, near - np.where(np.isfinite(far), far, 0.0)[:, None]], axis=1))
+def first_grid(side: Side, rows: Rows, levels: Floats, times: tuple[float, ...]) -> Floats:
+    """Values of log μ for every row, (Q, G), that bound ends at some levels, (Q, L).
+
+    An end at level e and with prior ratio r is bounded by a pass at μ = e/r. Nearer records than the first level
+    divided by the loss add less whatever is asked (group privacy). The prior ratios that matter are the extreme ones
+    at that distance, and at multiples of it.
+    """
+    parts = [levels] if side.monotone else []
+    if side.monotone and side.known and levels.shape[1] == 1:
+        parts += [0.97 * levels, 0.995 * levels]  # far ends have prior ratios close to 1
+    if side.known or not side.monotone:
+        near = float(levels[:, 0].min(initial=1.0)) / max(float(side.losses.mean()), TINY)
+        for number, time in enumerate(times):
+            power = side.at_distance(max(1, int(min(near * time, 1 << 40))))
+            which = rows.offsets % len(power)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                prior = np.log(power[which, rows.y]) - np.log(power[which, rows.x])
+            prior = np.where(np.isfinite(prior), prior.clip(-50, 50), 0.0)
+            parts += [levels - prior.max(axis=1)[:, None], levels - prior.min(axis=1)[:, None]]
+            if number == 0:
+                parts.append(levels - np.median(prior, axis=1)[:, None])
+    parts.append(levels[:, -1:] * np.array([1.5, 3.0]) - (np.median(prior, axis=1)[:, None] if side.known else 0.0))
+    return _sorted(np.concatenate(parts, axis=1))
 
 
 def _sorted(grid: Floats) -> Floats:
@@ -360,79 +390,94 @@ def _sorted(grid: Floats) -> Floats:
 
 
 def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Floats]:
-    """Rows with ends that are not yet bounded by their level, and new values of log μ for them."""
+    """Rows with ends that are not yet bounded by their level, and new values of log μ for them.
+
+    An end at level e and with prior ratio r is bounded by a pass at μ = e/r, so μ cover what the open ends of a row
+    need, and more thinly what they are known to have at most.
+    """
     if not len(side.sizes):
         return np.zeros(0, dtype=np.int64), np.zeros((0, 1))
-    ends, tails = side.bounds(), np.minimum.accumulate(side.tail, axis=1)[:, -1]
-    reached = int(side.first[-1] + side.sizes[-1]) if len(side.sizes) else 1
-    rows, grids = [], []
-    for q in np.flatnonzero(open_ends.any(axis=(1, 2)) | (tails > need[:, -1])):
-        level = np.repeat(need[q, :-1, None], ends.shape[2], axis=1)
-        seen = open_ends[q] & np.isfinite(side.upper[q])
-        more = bool(side.endless[q]) or reached <= side.records[q]
-        open_tail = bool(more and tails[q] > need[q, -1]) or bool((open_ends[q] & ~seen).any())
-        parts: list[Floats] = []
-        if seen.any():
-            top, wanted, prior = ends[q][seen], level[seen], side.prior[q][seen]
-            worst = np.argsort(wanted - top)[: GRID // 4]
-            even = np.argsort(prior)[np.linspace(0, len(prior) - 1, GRID // 4).astype(int)]
-            for some in (worst, even):
-                middle = (wanted[some] + np.minimum(top[some], 2 * wanted[some] + 1)) / 2
-                parts += [wanted[some] - prior[some], middle - prior[some]]
-            low = side.lower[q][seen][worst[0]]
-            near = wanted[worst[0]] + (top[worst[0]] - wanted[worst[0]]) * _SHARES
-            parts += [near - prior[worst[0]], np.array([max(low, 0.0) - prior[worst[0]]])]
-            if side.side.weights is None:  # mixtures of values have every prior ratio between those of the values
-                states = side.prior[q, np.argwhere(seen)[worst[0], 0], :-1]
-                parts.append(wanted[worst[0]] - np.linspace(states.max() + 1e-9, states.min(), side.mixtures))
-        if open_tail:
-            low = max(float(side.lower[q].max(initial=0.0)), 0.0)
-            finite = need[q][np.isfinite(need[q])]
-            wanted_tail = float(need[q, -1]) if np.isfinite(need[q, -1]) else float(finite.max(initial=low))
-            top_tail = tails[q] if np.isfinite(tails[q]) else 4 * max(wanted_tail, low) + 0.1
-            levels = np.concatenate([low + (max(top_tail, wanted_tail) - low) * _SHARES, [low, wanted_tail]])
-            parts.append(levels - side.far[q])
-        if parts:
-            rows.append(q)
-            grids.append(np.unique(np.concatenate(parts)))
+    tails = np.minimum.accumulate(side.tail, axis=1)[:, -1]
+    more = side.endless | (side.first[-1] + side.sizes[-1] <= side.records)
+    seen = open_ends & np.isfinite(side.upper)
+    tail_open = (more & (tails > need[:, -1])) | (open_ends & ~seen).any(axis=(1, 2))
+    level, after = need[:, :-1, None], np.concatenate([side.prior[:, 1:], side.prior[:, -1:]], axis=1)
+    least, most = np.minimum(side.prior, after), np.maximum(side.prior, after)
+    if side.side.weights is None:  # mixtures of values have every prior ratio between those of the values
+        least[..., -1], most[..., -1] = side.prior[..., :-1].min(axis=2), side.prior[..., :-1].max(axis=2)
+    ends = side.bounds()
+    with np.errstate(invalid="ignore"):
+        room = np.clip(ends - level, side.tolerance * level, 0.05 * level)
+        low = np.where(seen, level - room - most, np.inf).min(axis=(1, 2))
+        high = np.where(seen, level - least, -np.inf).max(axis=(1, 2))
+        top = np.where(seen, np.minimum(ends, 2 * level + 1) - least, -np.inf).max(axis=(1, 2))
+    reached = side.lower.max(axis=(1, 2), initial=0.0)
+    wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), reached)
+    end = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
+    low = np.where(tail_open, np.minimum(low, reached - side.far), low)
+    high = np.where(tail_open, np.maximum(high, wanted - side.far), high)
+    top = np.where(tail_open, np.maximum(top, end - side.far), np.maximum(top, high))
+    rows = np.flatnonzero(np.isfinite(low))
+    low, high, top = (part[rows, None] for part in (low, high, top))
+    low = low - 1e-9 * (1 + np.abs(low))
     side.mixtures = min(2 * side.mixtures, 16 * GRID)
-    width = max((len(grid) for grid in grids), default=1)
-    padded = [np.concatenate([grid, grid[-1] + 1.0 + np.arange(width - len(grid))]) for grid in grids]
-    return np.array(rows, dtype=np.int64), _sorted(np.array(padded).reshape(len(rows), width))
+    many = side.mixtures if side.side.weights is None else GRID
+    above = top + wanted[rows, None] * np.array([0.01, 0.05, 0.25])
+    parts = [low + (high - low) * _shares(many), low + (top - low) * _shares(GRID // 2), above]
+    grid = np.concatenate(parts, axis=1)
+    return rows, _sorted(grid)
 
 
-def quick_bounds(side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float) -> Floats:
-    """What rows add at most, (Q,), by one pass with few μ around a level; +∞ where that shows nothing.
+def _shares(many: int) -> Floats:
+    """Numbers from 0 to 1, the first of them close to 0."""
+    return np.concatenate([[0.0, 0.1 / many], np.linspace(0.0, 1.0, many - 1)[1:]])
+
+
+def quick_bounds(
+    side: Side, rows: Rows, level: Floats, records: Ints, exact: bool, tolerance: float, grid: Floats
+) -> tuple[Floats, Floats]:
+    """What rows add at most, (Q,), by one pass, +∞ where that shows nothing; and where μ are missing, (2, Q).
 
     Args:
         side: the side.
         rows: its rows.
-        level: farther ends need not be followed once they are bounded by this, (Q,).
+        level: ends need not be read, and farther ones not be followed, once they are bounded by this, (Q,).
         records: how many records each row has at most, (Q,).
         exact: whether a series ends behind exactly that many records, or may end before.
         tolerance: for blocks of records.
+        grid: values of log μ, (Q, G).
     """
     out, at = np.where(records == 0, 0.0, np.inf), np.flatnonzero(records != 0)
     most = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
     depth, top = int(most.max(initial=0)), np.zeros(len(rows))
-    work = Pass(side, rows.pick(at), first_grid(side, rows, level, GRID // 2)[at], tolerance)
+    missing = np.array([grid[:, -1], grid[:, 0]])
+    work = Pass(side, rows.pick(at), grid[at], tolerance)
     while len(at) and work.distance <= depth:
         first = work.distance
         size = block_size(side, first, depth - first + 1)
+        behind = work.spent + size * work.losses
+        if side.uniform and (behind <= level[at]).all():
+            work.skip(size)
+            top[at] = behind
+            continue
         some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
         ends = work.singles(some) if size == 1 else work.block(size)
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
         if exact and not side.monotone:
             ends_here = (distances == most[at]) | (records[at] == ENDLESS)
             upper[..., -1] = np.where(ends_here, upper[..., -1], -np.inf)
-        inside = (distances <= most[at])[..., None]
-        top[at] = np.maximum(top[at], np.where(inside, upper, -np.inf).max(axis=(0, 2)))
+        upper = np.where((distances <= most[at])[..., None], upper, -np.inf)
+        top[at] = np.maximum(top[at], upper.max(axis=(0, 2)))
+        wanted, high = level[at][:, None] - ends.prior, upper > level[at][:, None]
+        missing[0, at] = np.minimum(missing[0, at], np.where(high, wanted, np.inf).min(axis=(0, 2)))
+        missing[1, at] = np.maximum(missing[1, at], np.where(high, wanted, -np.inf).max(axis=(0, 2)))
         over = (work.distance > most[at]) & (records[at] != ENDLESS)
         tail = np.where(over, 0.0, ends.tail[-1])
-        flat = ends.decided[-1] & (ends.spread[-1] <= tolerance * level[at])  # farther ends say nothing new
+        flat = ends.decided[-1] & (ends.spread[-1] <= tolerance / 8 * level[at])  # farther ends say nothing new
         done = (tail <= np.maximum(level[at], top[at])) | flat
         out[at[done]] = np.maximum(top[at], tail)[done]
         keep = ~(done | (ends.decided[-1] & np.isinf(ends.tail[-1])))
         at = at[keep]
         work.keep(keep)
-    return np.asarray(out)
+        work.narrow(*(level[at] - part[-1][keep] for part in (ends.largest, ends.largest - ends.spread)))
+    return np.asarray(out), missing

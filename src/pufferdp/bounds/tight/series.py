@@ -21,15 +21,18 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage, questions_of
 from pufferdp.bounds.tight.inputs import Chain
-from pufferdp.bounds.tight.recursion import Rows, Side, best_first_distribution, explicit
+from pufferdp.bounds.tight.recursion import Rows, Side, best_first_distribution, follow
 from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, first_grid, quick_bounds
 
 TOLERANCE: Final = 1e-3
 """The upper end of a bracket is larger than the lower one by at most this share."""
-_FIRST: Final = 4
+_FIRST: Final = 12
 """Pairs that are searched before the others are compared with them."""
 _CHUNK: Final = 256
-"""Rows that are searched together; sixteen times as many are compared with what others leak."""
+"""Rows that are searched together."""
+_FEW: Final = 8
+"""Values of μ by which rows are compared with what others leak."""
+_ROUNDS: Final = 3
 
 
 def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
@@ -77,6 +80,14 @@ class Problem:
         """What each side adds at small losses, (2, N)."""
         found = np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
         return found if self.records is None else np.where(self.records == 0, 1e-15, found)
+
+    @cached_property
+    def likely(self) -> Floats:
+        """About what each row leaks, to order them, (N,). Of equal slopes those of a rare value leak more."""
+        far = self.sides[1].at_distance(1 << 10)
+        share = far.sum(axis=1) / far.sum(axis=(1, 2))[:, None].clip(1e-300)
+        rows = self.rows[1]
+        return np.asarray(self.own + self.slopes.sum(axis=0) * (1 - 0.02 * share[rows.offsets % len(far), rows.x]))
 
     def longest(self, side: int, at: Ints) -> Ints:
         """The most records on a side of some rows; ``ENDLESS`` without end."""
@@ -176,7 +187,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
     out = _empty(problem, groups)
     if not len(problem):
         return out
-    likely = problem.own + problem.slopes.sum(axis=0)
+    likely = problem.likely
     if problem.positions is not None:  # every pair may be the worst one somewhere
         _search(problem, np.arange(len(problem)), tolerance, out, last=True)
         return out
@@ -186,34 +197,40 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
     waiting = order[~np.isin(order, chosen)]
-    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, 16 * _CHUNK)]
+    rest += [
+        _above(problem, at, tolerance, out)
+        for at in _chunks(waiting, max(16, (1 << 16) // (_FEW * problem.sides[0].size)))
+    ]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
         _search(problem, at, tolerance, out, last=True)
     return out
 
 
-def lower_end(problem: Problem, row: int, tolerance: float, log_mu: list[Floats]) -> float:
-    """What explicit algorithms leak through one row: the questions of μ that are improved by turns (Dinkelbach 1967).
+def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats]) -> Floats:
+    """What explicit algorithms leak through some rows: the questions of μ that are improved by turns (Dinkelbach 1967).
 
     Args:
         problem: the targets.
-        row: the row that is known to leak most.
+        at: rows that are likely to leak most.
         tolerance: how near to the largest value, as a share.
         log_mu: the best μ of both sides at another loss, to begin with; replaced by those found. Empty: none known.
     """
-    at, profiles = np.array([row]), []
+    profiles = []
     for i in (0, 1):
         possible, rows = problem.possible if i == 0 else None, problem.rows[i].pick(at)
         profiles.append(Profile(problem.sides[i], rows, problem.longest(i, at), tolerance, possible))
+    guess = np.minimum(1.2 * problem.slopes[:, at] + 0.01, 4.0)
     begin = log_mu or [
-        first_grid(profile.side, profile.rows, np.minimum(1.2 * problem.slopes[i, at] + 0.01, 4.0), 12)
+        first_grid(profile.side, profile.rows, guess[i][:, None] * np.array([0.33, 0.7, 1.0]), (1, 2, 4))
         for i, profile in enumerate(profiles)
     ]
     log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in zip(profiles, begin, strict=True)]
-    search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (np.zeros(1), np.zeros(1)))
+    search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (guess[0], guess[1]))
     search.measure()
-    return float(search.lower.max())
+    out = problem.own[at].copy()
+    np.maximum.at(out, search.targets.row[1], search.lower)
+    return out
 
 
 def _chunks(rows: Ints, size: int) -> Iterator[Ints]:
@@ -235,20 +252,37 @@ def _empty(problem: Problem, groups: int) -> Solution:
 
 
 def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
-    """Rows that are not shown to leak at most what their group leaks; the group's upper end covers the others."""
+    """Rows that are not shown to leak at most what their group leaks; the group's upper end covers the others.
+
+    A few μ are enough for most rows. What they miss is covered more finely for the others.
+    """
     goal = out.lower[problem.group[at]] * (1 + 0.9 * tolerance)
     room, exact = goal - problem.own[at], problem.records is not None
     level = room * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
-    rows = problem.rows[0].pick(at)
-    before = quick_bounds(problem.sides[0], rows, level, problem.longest(0, at), exact, tolerance)
-    after = before if problem.alike else np.full(len(at), np.inf)
-    some = np.flatnonzero(before < room)
-    if not problem.alike and len(some):
-        rows, longest = problem.rows[1].pick(at[some]), problem.longest(1, at[some])
-        after[some] = quick_bounds(problem.sides[1], rows, (room - before)[some], longest, exact, tolerance)
-    settled = before + after <= room
-    np.maximum.at(out.upper, problem.group[at[settled]], goal[settled])
-    return at[~settled]
+    levels = np.array([level, room - level])
+    sides = (1,) if problem.alike else (0, 1)
+    grids = [
+        first_grid(problem.sides[i], problem.rows[i].pick(at), levels[i][:, None], (1, 1.5, 2.5, 4)) for i in (0, 1)
+    ]
+    for _ in range(_ROUNDS):
+        added, missing = np.full((2, len(at)), np.inf), {}
+        for i in sides:
+            rows, longest = problem.rows[i].pick(at), problem.longest(i, at)
+            added[i], missing[i] = quick_bounds(problem.sides[i], rows, levels[i], longest, exact, tolerance, grids[i])
+            if problem.alike:
+                added[0] = added[1]
+        settled = added.sum(axis=0) <= room
+        np.maximum.at(out.upper, problem.group[at[settled]], goal[settled])
+        if settled.all():
+            return at[:0]
+        at, goal, room, levels = at[~settled], goal[~settled], room[~settled], levels[:, ~settled]
+        for i in sides:
+            low, high = missing[i][:, ~settled, None]
+            around = 0.02 * levels[i][:, None]
+            low, high = np.minimum(low, high) - around, np.maximum(low, high) + around
+            more = low + np.linspace(0.0, 1.0, _FEW) * (high - low)
+            grids[i] = np.sort(np.concatenate([grids[i][~settled], more], axis=1), axis=1)
+    return at
 
 
 def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last: bool) -> Ints:
@@ -540,10 +574,10 @@ def _side_attack(problem: Problem, found: Solution, group: int, i: int) -> SideA
 
 def _first_distribution(side: Side, rows: Rows, log_mu: float, distance: int) -> tuple[tuple[int, float], ...]:
     """The worst distribution of the first record, where any is allowed."""
-    vectors: list[Floats] = []
     steps = np.ones(distance, dtype=np.int64)
-    for _ in explicit(side, rows, np.array([log_mu]), steps, 0.0, vectors):
-        pass
-    states, share = best_first_distribution(*(part[None] for part in vectors[-1]))[1:]
+    *_, (asked, plain, losses, _) = follow(side, rows, np.array([[log_mu]]), steps, 0.0)
+    n, d = asked[-1, 0, 0]
+    damp = np.where(n > d * np.exp(log_mu), 1.0, np.exp(-losses[-1, 0]))
+    states, share = best_first_distribution(*(part[None] for part in (n * damp, d * damp, *plain[-1, 0])))[1:]
     pairs = ((int(states[0, 0]), float(share[0])), (int(states[0, 1]), float(1 - share[0])))
     return pairs if states[0, 0] != states[0, 1] else ((int(states[0, 0]), 1.0),)
