@@ -488,12 +488,11 @@ class Pass:
             open_rows = np.flatnonzero(~kept)
             if len(open_rows):
                 if size <= 16 * self.distance * self.tolerance:
-                    power = powers.plain(size)[0]
-                    damp = powers.damp**size * (1 - share)
                     rest = vectors[open_rows]
-                    upper = np.maximum(rest, 0) @ power * (1 + share) - np.maximum(-rest, 0) @ power * damp * (
-                        1 - share
-                    )
+                    certain = np.abs(rest) >= self._change(rest) @ powers.plain(size)[1] * ((1 + 1e-9) * size)
+                    undamped = powers.apply(np.maximum(rest, 0)[:, None], ~(certain & (rest < 0)), size)[:, 0]
+                    damped = powers.apply(np.maximum(-rest, 0)[:, None], certain & (rest > 0), size)[:, 0]
+                    upper = undamped * (1 + share) - damped * (1 - share)
                     out[open_rows] = upper
                 else:
                     half = self._advance(vectors[open_rows], size // 2, possible[open_rows])
@@ -614,6 +613,7 @@ def _any_start(
             value = np.log(mixed[0]) + np.log(mixed[3]) - np.log(mixed[1]) - np.log(mixed[2])
             value = np.where((mixed[3] > 0) & (mixed[0] > 0) & either[..., u] & either[..., v], value, -np.inf)
             value = np.where(np.isnan(value), np.inf, value)
+            value = np.where(width > 0, value, -np.inf)  # nothing lies between equal μ
             pick = value.argmax(axis=3)[..., None]
             found = np.take_along_axis(value, pick, axis=3)[..., 0]
             roots = np.log(mixed[0]) - np.log(mixed[1])

@@ -64,7 +64,7 @@ class Profile:
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
         self.records = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
         self.endless = records == ENDLESS
-        self.mixtures = GRID // 2
+        self.mixtures, self.followed = GRID // 2, 0
         self.depth = int(self.records.max(initial=0))
         self.sizes: Ints = np.zeros(0, dtype=np.int64)
         self.first: Ints = np.zeros(0, dtype=np.int64)
@@ -88,7 +88,8 @@ class Profile:
             if self.side.uniform:  # group privacy
                 known = (self.first + self.sizes - 2)[-len(new) :, None] * self.side.losses[0]
                 last = self.side.losses[0] if self.side.last_loss is None else self.side.last_loss
-                self.upper[:, -len(new) :] = np.concatenate([np.repeat(known, k - 1, axis=1), known + last], axis=1)
+                near = np.repeat(known, k - 1, axis=1) if self.side.known else np.full((len(new), k - 1), -np.inf)
+                self.upper[:, -len(new) :] = np.concatenate([near, known + last], axis=1)
             self.prior, self.best, self.loose = (
                 np.concatenate([a, np.zeros(more)], axis=1) for a in (self.prior, self.best, self.loose)
             )
@@ -111,6 +112,7 @@ class Profile:
             if self.side.uniform and (work.spent + self.sizes[s] * work.losses <= free[at]).all():
                 work.skip(int(self.sizes[s]))
                 s += 1
+                self.followed = max(self.followed, s)
                 continue
             if self.sizes[s] == 1:
                 most = min(64, max(1, _CELLS // (log_mu.size * (self.side.size + 1))))
@@ -120,11 +122,12 @@ class Profile:
                 number, ends = 1, work.block(int(self.sizes[s]))
             where = np.ix_(at, np.arange(s, s + number))
             upper, loose, before = np.swapaxes(ends.upper, 0, 1), np.swapaxes(ends.loose, 0, 1), self.upper[where]
-            self.loose[where] = np.where(upper < before, loose, self.loose[where])
+            self.loose[where] = np.where(upper <= before + 1e-9, loose, self.loose[where])
             self.upper[where], self.prior[where] = np.minimum(upper, before), np.swapaxes(ends.prior, 0, 1)
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
             self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
+            self.followed = max(self.followed, s)
             reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
             beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
             flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * np.minimum(self.tail[at, s - 1], 1e9))
@@ -168,6 +171,7 @@ class Profile:
         parts = np.where(steps, np.minimum(self.sizes, 4), 1)
         source = np.repeat(np.arange(len(self.sizes)), parts)
         begins = np.concatenate([[True], source[1:] != source[:-1]])
+        self.followed = int((source < self.followed).sum())
         self._set_steps(np.repeat(self.sizes // parts, parts))
         self.lower = np.where(begins[:, None], self.lower[:, source], -np.inf)
         self.upper, self.prior, self.best, self.loose = (
@@ -399,7 +403,7 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         return np.zeros(0, dtype=np.int64), np.zeros((0, 1))
     tails = np.minimum.accumulate(side.tail, axis=1)[:, -1]
     more = side.endless | (side.first[-1] + side.sizes[-1] <= side.records)
-    seen = open_ends & np.isfinite(side.upper)
+    seen = open_ends & (np.arange(len(side.sizes)) < side.followed)[:, None]
     tail_open = (more & (tails > need[:, -1])) | (open_ends & ~seen).any(axis=(1, 2))
     level, after = need[:, :-1, None], np.concatenate([side.prior[:, 1:], side.prior[:, -1:]], axis=1)
     least, most = np.minimum(side.prior, after), np.maximum(side.prior, after)
@@ -408,29 +412,27 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     ends = side.bounds()
     with np.errstate(invalid="ignore"):
         room = np.clip(ends - level, side.tolerance * level, 0.05 * level)
-        low = np.where(seen, level - room - most, np.inf).min(axis=(1, 2))
-        high = np.where(seen, level - least, -np.inf).max(axis=(1, 2))
+        wants = [np.where(seen, part, np.nan) for part in (level - room - most, level - least)]
         top = np.where(seen, np.minimum(ends, 2 * level + 1) - least, -np.inf).max(axis=(1, 2))
     reached = side.lower.max(axis=(1, 2), initial=0.0)
     wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), reached)
-    end = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
-    low = np.where(tail_open, np.minimum(low, reached - side.far), low)
-    high = np.where(tail_open, np.maximum(high, wanted - side.far), high)
-    top = np.where(tail_open, np.maximum(top, end - side.far), np.maximum(top, high))
-    rows = np.flatnonzero(np.isfinite(low))
-    low, high, top = (part[rows, None] for part in (low, high, top))
-    low = low - 1e-9 * (1 + np.abs(low))
-    side.mixtures = min(2 * side.mixtures, 16 * GRID)
-    many = side.mixtures if side.side.weights is None else GRID
+    tail = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
+    beyond = np.where(tail_open[:, None], np.stack([reached, wanted], axis=1) - side.far[:, None], np.nan)
+    wants = [np.concatenate([part.reshape(len(top), -1), beyond], axis=1) for part in wants]
+    top = np.where(tail_open, np.maximum(top, tail - side.far), top)
+    rows = np.flatnonzero(~np.isnan(wants[0]).all(axis=1))
+    low, high = (np.sort(part[rows], axis=1) for part in wants)  # what is not wanted comes last
+    count = (~np.isnan(low)).sum(axis=1)[:, None]
+    first, last = low[:, :1], np.take_along_axis(high, count - 1, axis=1)
+    top = np.maximum(top[rows, None], last)
     above = top + wanted[rows, None] * np.array([0.01, 0.05, 0.25])
-    parts = [low + (high - low) * _shares(many), low + (top - low) * _shares(GRID // 2), above]
-    grid = np.concatenate(parts, axis=1)
-    return rows, _sorted(grid)
-
-
-def _shares(many: int) -> Floats:
-    """Numbers from 0 to 1, the first of them close to 0."""
-    return np.concatenate([[0.0, 0.1 / many], np.linspace(0.0, 1.0, many - 1)[1:]])
+    if side.side.weights is None:  # a first value may have any distribution, and so any prior ratio between
+        side.mixtures = min(2 * side.mixtures, 16 * GRID)
+        return rows, _sorted(np.concatenate([first + (top - first) * np.linspace(0, 1, side.mixtures), above], axis=1))
+    even = np.rint(np.linspace(0, 1, GRID // 2) * (count - 1)).astype(int)
+    parts = [np.take_along_axis(part, even, axis=1) for part in (low, high)]
+    parts += [first + (end - first) * np.linspace(0, 1, GRID // 3) for end in (last, top)]
+    return rows, _sorted(np.concatenate([*parts, above], axis=1))
 
 
 def quick_bounds(
@@ -479,5 +481,8 @@ def quick_bounds(
         keep = ~(done | (ends.decided[-1] & np.isinf(ends.tail[-1])))
         at = at[keep]
         work.keep(keep)
-        work.narrow(*(level[at] - part[-1][keep] for part in (ends.largest, ends.largest - ends.spread)))
+        largest, spread = ends.largest[-1][keep], ends.spread[-1][keep]
+        finite = np.isfinite(largest) & np.isfinite(spread)
+        low, high = level[at] - np.where(finite, largest, 0.0), np.where(finite, spread, 0.0)
+        work.narrow(np.where(finite, low, -np.inf), np.where(finite, low + high, np.inf))
     return np.asarray(out), missing
