@@ -245,7 +245,7 @@ class Pass:
         self.exponents = np.zeros(log_mu.shape, dtype=np.int64)
         self.reach: Mask = side.kernels > 0
         self.distance = self.scaled_at = 1
-        self.spent = np.zeros(len(rows))
+        self.spent, self.scaled_spent = np.zeros(len(rows)), 0.0
 
     def keep(self, at: Mask) -> None:
         """Go on with some of the rows."""
@@ -276,6 +276,11 @@ class Pass:
         reach = reach[self.rows.offsets % len(reach)]
         at = np.arange(len(self.rows))
         return reach[at, self.rows.x], reach[at, self.rows.y]
+
+    def together(self, cells: int) -> int:
+        """How many records are read at once: few enough for the cache, and for the range of a double."""
+        many = cells // (max(1, self.log_mu.size) * (self.side.size + 1))
+        return max(1, min(32, many, int(50 / max(float(self.side.losses.max()), 1e-3))))
 
     def singles(self, number: int) -> Ends:
         """Read the ends of some records one by one, and go to the record behind them."""
@@ -549,9 +554,10 @@ class Pass:
 
     def _rescale(self) -> None:
         """Scale each vector with a power of two from time to time, so that nothing leaves the range of a double."""
-        if self.distance < self.scaled_at + 8:
+        spent = float(self.spent.max(initial=0.0))
+        if self.distance < self.scaled_at + 8 and spent < self.scaled_spent + 50:
             return
-        self.scaled_at = self.distance
+        self.scaled_at, self.scaled_spent = self.distance, spent
         _, exponent = np.frexp(np.abs(self.vectors).max(axis=2))
         self.vectors = np.ldexp(self.vectors, -exponent[..., None])
         self.exponents = self.exponents + exponent

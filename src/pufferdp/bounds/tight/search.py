@@ -115,7 +115,7 @@ class Profile:
                 self.followed = max(self.followed, s)
                 continue
             if self.sizes[s] == 1:
-                most = min(64, max(1, _CELLS // (log_mu.size * (self.side.size + 1))))
+                most = work.together(_CELLS)
                 number = int(np.argmax(np.append(self.sizes[s : s + most] != 1, True)))
                 ends = work.singles(number)
             else:
@@ -144,7 +144,8 @@ class Profile:
             value = np.minimum(np.swapaxes(lower.max(axis=2), 0, 1), self.upper[where])
             self.lower[where] = np.maximum(value, before)
             self.best[where] = np.where(value > before, log_mu[row, which], self.best[where])
-            self.prior[(*where, slice(None, -1))] = np.swapaxes(prior, 0, 1)[..., :-1]
+            columns = slice(None, -1 if self.side.monotone or self.side.weights is None else None)
+            self.prior[(*where, columns)] = np.swapaxes(prior, 0, 1)[..., columns]
             first += len(lower)
 
     def climb(self, log_mu: Floats) -> Floats:
@@ -406,6 +407,7 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     seen = open_ends & (np.arange(len(side.sizes)) < side.followed)[:, None]
     tail_open = (more & (tails > need[:, -1])) | (open_ends & ~seen).any(axis=(1, 2))
     level, after = need[:, :-1, None], np.concatenate([side.prior[:, 1:], side.prior[:, -1:]], axis=1)
+    after = np.where((side.sizes > 1)[:, None], after, side.prior)
     least, most = np.minimum(side.prior, after), np.maximum(side.prior, after)
     if side.side.weights is None:  # mixtures of values have every prior ratio between those of the values
         least[..., -1], most[..., -1] = side.prior[..., :-1].min(axis=2), side.prior[..., :-1].max(axis=2)
@@ -462,7 +464,7 @@ def quick_bounds(
             work.skip(size)
             top[at] = behind
             continue
-        some = min(16, max(1, _CELLS // (work.log_mu.size * (side.size + 1))), depth - first + 1)
+        some = min(work.together(_CELLS), depth - first + 1)
         ends = work.singles(some) if size == 1 else work.block(size)
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
         if exact and not side.monotone:
