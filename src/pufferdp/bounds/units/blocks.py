@@ -23,7 +23,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.inputs import Chain
-from pufferdp.bounds.tight.odds import SLACK, contracted, largest_log_odds, side_bound
+from pufferdp.bounds.tight.odds import contraction, largest_log_odds, side_bound
 from pufferdp.bounds.tight.recursion import Rows, Side
 from pufferdp.bounds.tight.series import TOLERANCE, first_values, side_brackets, side_tables
 
@@ -275,7 +275,7 @@ class BlockOdds:
     @classmethod
     def of_steps(cls, log_odds: float, block: int, length: int | None) -> BlockOdds:
         """From Δ of a step alone, which may change from step to step: tanh(Δ/4) is multiplied at each of them."""
-        many = 4 * math.atanh(min(math.tanh(log_odds / 4) ** block * (1 + SLACK), 1 - 2.0**-53))
+        many = 4 * math.atanh(min(math.tanh(log_odds / 4) ** block * (1 + 1e-12), 1 - 2.0**-53))
         return cls(log_odds, (min(log_odds, many) if math.isfinite(log_odds) else math.inf,), block, length)
 
     def __call__(self, loss: float) -> float:
@@ -283,8 +283,7 @@ class BlockOdds:
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
-        between = min(side_bound(tau, odds, n) for n, odds in enumerate(self.of_blocks, start=1))
-        side = contracted(self.log_odds, tau + between) * (1 + SLACK)
+        side = float(contraction(self.log_odds, tau + side_bound(tau, self.of_blocks)))
         return min(tau + 2 * side, tau * most_blocks(self.length, self.block))
 
     def inverse(self, epsilon: float) -> float:
@@ -307,7 +306,7 @@ def _log_odds(kernels: Floats, steps: int) -> float:
     if ((power > 0) != pattern).any():  # a probability was lost to rounding
         return math.inf
     room = 8 * kernels.shape[-1] * steps.bit_length() * 2.0**-53
-    return float(max(largest_log_odds(table) for table in power) + room)
+    return largest_log_odds(power) + room
 
 
 def _patterns(kernels: Floats, steps: int) -> Mask:
