@@ -13,7 +13,6 @@ from pufferdp.bounds.hidden.odds import HiddenOdds
 from pufferdp.bounds.tight.approximate import (
     PrivacyProfile,
     approximate_leakage,
-    approximate_of_losses,
 )
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds
@@ -62,8 +61,6 @@ def test_target(epsilon):
 def test_delta(delta):
     with pytest.raises(ParameterError, match=f"is {delta:g}"):
         approximate_leakage(TightCurve(P, length=5), 0.1, delta)
-    with pytest.raises(ParameterError, match=f"delta of record 2 is {delta:g}"):
-        approximate_of_losses(1.0, [0.1, 0.1], [0.0, delta])
 
 
 def test_profile_that_rises():

@@ -295,7 +295,7 @@ class TreeOdds:
                 if node in possible:
                     np.moveaxis(weights[i], axis, 0)[~possible[node]] = 0.0
             for axis, node in enumerate(self._scopes[i]):
-                possible[node] = _flat(weights[i], axis).any(axis=1)
+                possible[node] = np.any(_flat(weights[i], axis) > 0, axis=1)
         return [
             {node: largest_log_odds(_flat(weights[i], axis)) for axis, node in enumerate(scope)}
             for i, scope in enumerate(self._scopes)

@@ -306,7 +306,7 @@ def _log_odds(kernels: Floats, steps: int) -> float:
     if ((power > 0) != pattern).any():  # a probability was lost to rounding
         return math.inf
     room = 8 * kernels.shape[-1] * steps.bit_length() * 2.0**-53
-    return largest_log_odds(power) + room
+    return float(largest_log_odds(power) + room)
 
 
 def _patterns(kernels: Floats, steps: int) -> Mask:
