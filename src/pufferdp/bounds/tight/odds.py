@@ -120,7 +120,7 @@ def pair_side(odds: Floats, loss: float | Floats, length: int | None, most: floa
         lower = np.minimum(bound, _pair_step(odds, bound, loss))
         fall = bound - lower
         if float(fall.max()) * stride <= 1e-9 * most:
-            return lower
+            return np.asarray(lower)
         ahead = np.maximum(lower - stride * fall, 0.0)
         holds = bool((_pair_step(odds, ahead, loss) <= ahead).all())
         bound, stride = (ahead, 2 * stride) if holds else (lower, max(1.0, stride / 2))
@@ -187,8 +187,6 @@ class OddsCurve:
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
         group = math.inf if self.length is None else tau * (self.length - 1)
         side = min(side_bound(tau, self.log_odds), group)
         bound = tau + min(2 * side, group)
