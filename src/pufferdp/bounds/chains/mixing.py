@@ -130,14 +130,9 @@ def _extreme_rows(box: Box, values: Matrix, *, largest: bool) -> Matrix:
 
 def _box_diameter(low: Matrix, high: Matrix) -> float:
     """Max over x≠x', y≠y' of log high(x,y)·high(x',y') / (low(x,y')·low(x',y))."""
-    k = len(low)
-    if k == 1:
-        return 0.0
-    gain = np.log(high)[:, None, :] - np.log(low)[None, :, :]  # gain[x,x',y]
-    order = np.sort(gain, axis=2)
-    first, second, top = order[:, :, -1], order[:, :, -2], gain.argmax(axis=2)
-    apart = first + first.T
-    together = np.maximum(first + second.T, second + first.T)
-    both = np.where(top == top.T, together, apart)
-    np.fill_diagonal(both, 0.0)
-    return float(max(both.max(), 0.0))
+    gain, worst = np.log(high)[:, None, :] - np.log(low)[None, :, :], 0.0  # gain[x,x',y]
+    gain[np.eye(len(low), dtype=bool)] = -np.inf
+    for y in range(len(low)):
+        others = np.delete(gain, y, axis=2).max(axis=2, initial=-np.inf)
+        worst = max(worst, float((gain[:, :, y] + others.T).max()))
+    return worst

@@ -135,45 +135,22 @@ class GivenStart:
 
     def __init__(self, chain: MarkovChain, first: Vector, ratios: Ratios, length: int) -> None:
         self.supports = Supports(first > 0, chain.transition > 0)
-        self._chain, self._ratios = chain, ratios
+        self._ratios = ratios
         self._table, power = first[None, :], np.asarray(chain.transition)
         while len(self._table) < min(length, _TABLE):
             self._table = np.concatenate([self._table, self._table @ power])
             power = power @ power
 
     def tilt(self, nodes: NodeRange) -> Floats:
-        """Exact for records in the table and for a single record; beyond the table a bound for all later records."""
-        size = len(self._table)
+        """Exact for records in the table; for later ones that of the worst start with these first states."""
+        size, k = len(self._table), self._ratios.size
+        listed = self._table[nodes.first - 1 : nodes.last : nodes.step]
         if nodes.last <= size:
-            return _tilt(self._table[nodes.first - 1 : nodes.last : nodes.step])
-        if nodes.single:
-            return _tilt(self._marginal(nodes.first)[None]) + self._ratios.powers.slack(nodes.first)
-        if nodes.first > size:
-            return self._tilt_from_limit(nodes.first, nodes.step)
-        listed = np.arange(nodes.first, size + 1, nodes.step)
-        return np.maximum(_tilt(self._table[listed - 1]), self._tilt_from_limit(int(listed[-1]), nodes.step))
-
-    def _marginal(self, position: int) -> Vector:
-        """The distribution of a record beyond the table, by one product."""
-        power = self._ratios.powers.log(position - 1)
-        # Reachable states keep a positive probability, however small: it counts as too small for a double.
-        return np.where(self.supports.at(position), np.maximum(self._table[0] @ np.exp(power), np.finfo(float).tiny), 0)
-
-    def _tilt_from_limit(self, first: int, step: int) -> Floats:
-        """A bound for the records first, first + step, …, where each has one support and a stationary distribution.
-
-        The ratio of a marginal to a stationary distribution is averaged by the reversed chain of ``step`` steps, so its
-        spread over the support never grows.
-        """
-        limit, alive = self._chain.stationary, self.supports.at(first)
-        repeats = first >= self.supports.settled and step % self.supports.period == 0
-        if not repeats or len(self._chain.closed_classes) > 1 or not (limit[alive] > 0).all():
-            return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, np.inf)
-        h = self._marginal(first)[alive] / limit[alive]
-        spread = np.log(h.max() / h.min()) if h.min() > _TINY else np.inf
-        rounding = 1e-12 + self._ratios.powers.slack(first)  # of the limit, and of the marginal
-        tilt = _tilt(np.where(alive, limit, 0.0)[None]) + spread + rounding
-        return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, tilt)
+            return _tilt(listed)
+        far = max(nodes.first, size)
+        later = self._ratios.backward(far - 1, self.supports.at(1)).reshape(k, k).T.ravel()
+        later = later + self._ratios.powers.slack(far)
+        return np.maximum(_tilt(listed), later) if len(listed) else later
 
 
 def _tilt(marginals: Matrix) -> Floats:
