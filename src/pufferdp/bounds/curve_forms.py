@@ -43,10 +43,6 @@ class Spent:
         """The leakage that each quilt allows."""
         return np.asarray(np.asarray(nearby, dtype=float) * self.dp_loss + np.asarray(influence, dtype=float))
 
-    def scalar(self, nearby: float, influence: float) -> float:
-        """The leakage that a single quilt allows, without the cost of arrays."""
-        return nearby * self.dp_loss + influence
-
 
 @dataclass(frozen=True, eq=False)
 class Curve(ABC):

@@ -8,8 +8,6 @@ from typing import Final, Protocol
 
 _LARGEST: Final = 64.0
 """Stands for the logarithm of an infinite or vanishing ratio."""
-_STEPS: Final = 60
-"""Evaluations of a secant search, which takes about six."""
 
 
 class Invertible(Protocol):

@@ -105,7 +105,7 @@ def _tilt(row: Vector, theta: float) -> Vector:
     return np.asarray(weights / weights.sum())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FlowNoise:
     """A noise level for the flow and the constants it rests on."""
 
@@ -159,16 +159,8 @@ def our_noise(
     record = math.sqrt(2) * min(float(transitions), (2 - of_record) / (1 - of_record)) / transitions
     distance = _combine(privacy, orbit, record, add)
     factor = math.sqrt(2 * math.pi)
-    return FlowNoise(
-        rule="ours",
-        alpha_orbit=alpha,
-        alpha_record=of_record,
-        orbit=orbit,
-        record=record,
-        factor=factor,
-        distance=distance,
-        sigma=distance / (tau * factor) * (1 + 16 * _UNIT),  # rounded up by more than its own rounding
-    )
+    sigma = distance / (tau * factor) * (1 + 16 * _UNIT)  # rounded up by more than its own rounding
+    return FlowNoise("ours", alpha, of_record, orbit, record, factor, distance, sigma)
 
 
 def poster_noise(kernel: Matrix, transitions: int, *, eta: float, tau: float, privacy: Privacy) -> FlowNoise:
@@ -181,16 +173,7 @@ def poster_noise(kernel: Matrix, transitions: int, *, eta: float, tau: float, pr
     alpha = _below_one(alpha, len(kernel), "the poster's alpha, the larger one of K0 and K1,")
     orbit, record = 4 * eta / (1 - alpha), 4 / (transitions * (1 - alpha))
     distance, factor = _combine(privacy, orbit, record, True), math.sqrt(math.pi / 2)
-    return FlowNoise(
-        rule="poster",
-        alpha_orbit=alpha,
-        alpha_record=alpha,
-        orbit=orbit,
-        record=record,
-        factor=factor,
-        distance=distance,
-        sigma=distance / (tau * factor),
-    )
+    return FlowNoise("poster", alpha, alpha, orbit, record, factor, distance, distance / (tau * factor))
 
 
 def _combine(privacy: Privacy, orbit: float, record: float, add: bool) -> float:

@@ -36,11 +36,7 @@ only symmetric flips are tried: others gain nothing."""
 
 
 def best_flips(
-    chains: Sequence[MarkovChain],
-    epsilon: float,
-    length: int | None,
-    adversary: Adversary,
-    cost: tuple[float, float],
+    chains: Sequence[MarkovChain], epsilon: float, length: int | None, adversary: Adversary, cost: tuple[float, float]
 ) -> tuple[float, float]:
     """The cheapest (ρ0, ρ1), both at most ½, with a loss of at most epsilon for every chain."""
     target = min(epsilon, _LARGEST_EPSILON) * (1 - _INSIDE)

@@ -43,13 +43,7 @@ class UninformedBound:
     """
 
     def __init__(
-        self,
-        transition: npt.ArrayLike,
-        emission: npt.ArrayLike,
-        start: npt.ArrayLike,
-        *,
-        length: int,
-        stationary: bool,
+        self, transition: npt.ArrayLike, emission: npt.ArrayLike, start: npt.ArrayLike, *, length: int, stationary: bool
     ) -> None:
         """Check the tables of a hidden chain, and that the bound can be computed in seconds.
 
