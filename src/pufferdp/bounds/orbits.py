@@ -4,11 +4,8 @@ The flow of a path is F = (1/n)·Σ e(X_t, X_{t+1}). An orbit is every kernel wh
 eta of those of a centre K0. Changes are measured in L2, the norm of Gaussian noise, by coupling two chains: a
 transition that differs moves F by √2/n, so what counts is the expected number of transitions that differ.
 
-- Another kernel of the orbit. P(X_t ≠ X'_t) is at most alpha·(the one before) + eta, so never above eta/(1−alpha) when
-  both start alike or each in its own stationary distribution. A transition differs when its first state does, or else
-  its second: eta/(1−alpha) + eta.
-- Another value of X_{r+1} given X_r. The past is the same. That transition differs, the next one too, and the k-th
-  after it with a probability of at most alpha^(k−1): 1 + 1/(1−alpha) of them.
+- Another kernel of the orbit: eta/(1−alpha) + eta of all transitions differ.
+- Another value of X_{r+1} given X_r: 1 + 1/(1−alpha) transitions differ (docs/theory/flow.md).
 
 Here alpha is Dobrushin's coefficient. Both counts hold chain by chain, with n the transitions of all chains, and also
 where a chain runs on unseen through a gap: what is not seen does not count. Two Gaussians delta apart have a total

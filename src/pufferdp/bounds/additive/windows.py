@@ -121,22 +121,19 @@ class Windows:
         self.ways = left, (moves, np.concatenate([moves, np.ones((k, 1))], axis=1))
         """To the left and to the right: transition probabilities away from the target, and [last record, end]."""
         self._supports = Supports(self.start > 0, chain.transition > 0)
-        self._totals: dict[int, dict[tuple[int, int], Mask]] = {}
 
     def totals(self, wide: int) -> dict[tuple[int, int], Mask]:
         """Which numbers of unknown records, of both sides together, are possible for each left and right end."""
-        if wide not in self._totals:
-            k, latest = self.chain.size, self.length - 2 - np.arange(2 * wide + 1)
-            # ``latest`` is the last position of a known left end (0: none) that leaves a record for a right end.
-            out = {(k, k): latest == -1} | {(k, v): latest >= 0 for v in range(k)}
-            early = np.array([self._supports.at(position) for position in range(1, k + 1)])
-            late = np.array([self._supports.at(max(int(place), 0) + 1) for place in latest])
-            for u in range(k):
-                # A state that is possible at all is possible at one of the first k records.
-                first = 1 + int(early[:, u].argmax()) if early[:, u].any() else self.length
-                out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
-            self._totals[wide] = out
-        return self._totals[wide]
+        k, latest = self.chain.size, self.length - 2 - np.arange(2 * wide + 1)
+        # ``latest`` is the last position of a known left end (0: none) that leaves a record for a right end.
+        out = {(k, k): latest == -1} | {(k, v): latest >= 0 for v in range(k)}
+        early = np.array([self._supports.at(position) for position in range(1, k + 1)])
+        late = np.array([self._supports.at(max(int(place), 0) + 1) for place in latest])
+        for u in range(k):
+            # A state that is possible at all is possible at one of the first k records.
+            first = 1 + int(early[:, u].argmax()) if early[:, u].any() else self.length
+            out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
+        return out
 
     def tail(self, edges: dict[str, Floats], wide: int) -> float:
         """The largest leakage of windows with more than ``wide`` unknown records on a side.

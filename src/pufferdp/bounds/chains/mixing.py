@@ -75,17 +75,13 @@ class Contraction:
     block: int
     """Steps in a block: the first power that is positive."""
 
-    def bound(self, distances: Ints) -> Floats:
-        """The influence at these distances."""
-        blocks = np.asarray(distances) // self.block
+    def side(self, distances: Ints) -> Floats:
+        """Influence on either end of a quilt at these distances; all pairs of values share one column."""
+        blocks = np.asarray(distances)[:, None] // self.block
         shrink = np.tanh(self.diameter / 4)
         with np.errstate(invalid="ignore", over="ignore"):
             far = self.diameter * shrink ** np.maximum(blocks - 1, 0).astype(float)
         return np.where(blocks >= 1, far * (1 + 1e-14) + (1e-15 if self.diameter > 0 else 0.0), np.inf)
-
-    def side(self, distances: Ints) -> Floats:
-        """Influence on either end of a quilt; all pairs of values share one column."""
-        return self.bound(distances)[:, None]
 
 
 def contraction(chain: MarkovChain) -> Contraction:
