@@ -11,13 +11,9 @@ at most D_left + D_right + τ·|step(x) − step(x')|. An output beyond all sums
 Windows. Given the target and both ends, the sum over a window has a distribution that a dynamic programme gives. The
 largest ratio of two densities of the output is at a possible sum, so its leakage is exact, at a higher price.
 
-Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. For every
-right side with b or more unknown records
-
-    Leak(left, longer) ≤ max over v of Leak(left, b−1 unknown, then v) + F_b(x,x') + max(0, F_{b+1}(x',x)),
-
-F_b(x,x') = max over y of log P^b(x,y)/P^b(x',y); on the left the same with columns of powers. This closes the bracket
-whatever the length of the series (docs/theory/windows.md).
+Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. So a wider
+window leaks at most what one with b − 1 unknown records leaks, and ratios of b-step transition probabilities. This
+closes the bracket whatever the length of the series (docs/theory/windows.md).
 """
 
 from __future__ import annotations
@@ -243,13 +239,9 @@ class WindowLeakage:
     def _join(self, left: Floats, right: Floats) -> Floats:
         """The largest sum of two sides […, unknown, end] that are possible together."""
         wide = left.shape[-2] - 1
-        groups: dict[tuple[int, bytes], list[int]] = {}  # known right ends are possible for the same totals
-        for (u, v), total in self._windows.totals(wide).items():
-            groups.setdefault((u, total.tobytes()), []).append(v)
         best = np.full(left.shape[:-2], -np.inf)
-        for (u, mask), ends in groups.items():
-            rights = right[..., ends].max(axis=-1)
-            np.maximum(best, _largest_sum(left[..., u], rights, np.frombuffer(mask, dtype=np.bool_)), out=best)
+        for (u, v), total in self._windows.totals(wide).items():
+            best = np.maximum(best, _largest_sum(left[..., u], right[..., v], total))
         return best
 
     def _argmax(self, left: Floats, right: Floats) -> tuple[int, int, int, int]:
