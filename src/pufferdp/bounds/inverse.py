@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 _LARGEST: Final = 64.0
 """Stands for the logarithm of an infinite or vanishing ratio."""
-_STEPS: Final = 60
-"""Evaluations of a secant search, which takes about six."""
+
+
+class Invertible(Protocol):
+    """A bound on the leakage as a function of the DP loss, and its inverse."""
+
+    def __call__(self, loss: float, /) -> float:
+        """The leakage at this DP loss."""
+
+    def inverse(self, epsilon: float, /) -> float:
+        """The largest DP loss whose leakage is at most ``epsilon``."""
 
 
 def largest_loss(

@@ -95,7 +95,7 @@ def test_the_output_is_one_of_the_window():
 @given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS)
 def test_who_knows_nothing_over_a_chain(chain, n, tau):
     steps = [1, *[0] * (chain.size - 1)]
-    found = UninformedLeakage(ChainSums(chain, n, steps)).at(tau)
+    found = UninformedLeakage(ChainSums(chain, n, steps)).worst(tau)[0]
     truth = leakage(chain.transition, literal_start(chain), n, "count:0", 1 / tau, everyone=False)
     assert found == pytest.approx(truth, abs=1e-9)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.chains import powers as powers_module
 from pufferdp.bounds.chains.powers import Powers, ratios_of
-from pufferdp.bounds.chains.starts import NodeRange, start_of
+from pufferdp.bounds.chains.starts import NodeRange, Start
 from pufferdp.bounds.quilts.chains import worst_record
 from pufferdp.bounds.quilts.search import TOLERANCE, Score
 from pufferdp.models.chain import MarkovChain
@@ -95,7 +95,7 @@ def test_late_marginals_are_bounded_by_their_limit(stay):
     """The bound for a range beyond the table is above that of each record in it, and near where the chain mixes."""
     P = stay * np.eye(3) + (1 - stay) * np.array([[0.1, 0.6, 0.3], [0.05, 0.9, 0.05], [0.3, 0.5, 0.2]])
     chain = MarkovChain(transition=P, start=[0.9, 0.05, 0.05])
-    start = start_of(chain, ratios_of(chain), 10**6)
+    start = Start(chain, ratios_of(chain), 10**6)
     bound = start.tilt(NodeRange(3000, 10**6, 1))
     each = [start.tilt(NodeRange(n, n, 1)) for n in (3000, 3001, 10_000, 10**6)]
     assert (bound >= np.max(each, axis=0) - 1e-6).all()

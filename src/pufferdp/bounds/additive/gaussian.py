@@ -145,10 +145,9 @@ def _scale(sigma: Floats) -> _Scaled:
 def _dominance(scaled: _Scaled) -> float:
     """A bound on the factor by diagonal dominance; infinite where the matrix is not dominant under any weights.
 
-    Let g ≥ w, the weights, with g_l Σ_ll ≥ Σ_{j≠l} g_j |Σ_jl| for all l, and M the comparison matrix (Σ_ll, −|Σ_jl|).
-    Then |Σ_A^{-1}| ≤ M_A^{-1} (Ostrowski 1937), and g_A M_A ≥ w_U |Σ_UA|, so w_U |Σ_UA Σ_A^{-1}| ≤ g_A for every A.
-    The least such g is the value of an optimal stopping problem: continue (the record is known) or stop (it is not).
-    With g = w the bound is the factor of the adversary who knows no record.
+    Weights g ≥ w with g_l Σ_ll ≥ Σ_{j≠l} g_j |Σ_jl| for all l bound w_U |Σ_UA Σ_A^{-1}| for every A, by comparison
+    matrices (Ostrowski 1937; docs/theory/gaussian.md). The least such g is the value of an optimal stopping problem:
+    continue (the record is known) or stop (it is not).
     """
     off, weight, n = np.abs(scaled.sigma), scaled.weight, len(scaled.sigma)
     variance = np.diag(scaled.sigma)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 
 TINY: Final = 1e-120
@@ -58,7 +58,8 @@ def one_side(moves: Floats, ends: Floats, steps: Ints, dp_loss: float, wide: int
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(density / mass[..., None])
             ratios = logs[:, None] - logs[None]
-        both = _distinct_and_possible(mass)
+        possible = mass > 0
+        both = possible[:, None] & possible[None] & ~np.eye(k, dtype=bool)[:, :, None]
         largest[:, :, unknown] = np.where(both, ratios.max(axis=3), -np.inf)
         corners[:, :, :, unknown] = np.where(both, np.moveaxis(ratios[..., [0, -1]], 3, 0), -np.inf)
     return Side(largest, corners)
@@ -71,14 +72,6 @@ def _shift(density: Floats, steps: Ints, fall: Floats) -> Floats:
         out[x, :, step:] = density[x, :, : density.shape[2] - step]
         out[x, :, :step] = density[x, :, :1] * fall[step:0:-1]
     return out
-
-
-def _distinct_and_possible(mass: Floats) -> Mask:
-    """Whether two values of the target differ and are both possible: [likelier, other, …] from mass [value, …]."""
-    possible = mass > 0
-    both = possible[:, None] & possible[None]
-    both[np.arange(len(mass)), np.arange(len(mass))] = False
-    return both
 
 
 def reject_below(probabilities: Floats, least: float) -> None:

@@ -55,10 +55,6 @@ class TableLeakage:
             parts.setdefault(part.key, part)  # equal families are examined once
         self._parts = tuple(parts.values())
 
-    def at(self, dp_loss: float) -> float:
-        """The leakage when the noise has scale 1/dp_loss steps."""
-        return self.worst(dp_loss)[0]
-
     def worst(self, dp_loss: float) -> tuple[float, RecordAdversary | None]:
         """The leakage and the adversary who reaches it; None where nothing leaks."""
         return max((part.worst(dp_loss) for part in self._parts), key=lambda leakage: leakage[0])

@@ -49,10 +49,6 @@ class UninformedLeakage:
             self._given += [(given.record, state) for state in given.states]
         self._logs = np.concatenate(rows)
 
-    def at(self, dp_loss: float) -> float:
-        """The leakage when the noise has scale 1/dp_loss steps."""
-        return self.worst(dp_loss)[0]
-
     def worst(self, dp_loss: float) -> tuple[float, RecordAdversary | None]:
         """The leakage and the adversary who reaches it; None where every output is equally likely."""
         if not self._first:
@@ -122,10 +118,13 @@ class SeriesLeakage:
         if dp_loss * int(self._sums.steps.max()) * self._sums.length > DEEP:
             return self._by_distribution.worst(dp_loss)
         left, right = (one_side(*way, self._sums.steps, dp_loss, self._sums.length - 1) for way in self._ways)
-        reached = self._reached(left.corners, right.corners, dp_loss)
+        # The log-likelihood ratio of an output above all sums from the target itself: [likelier, other].
+        own = np.asarray(dp_loss * np.subtract.outer(self._sums.steps, self._sums.steps))
+        # Leakage at outputs below all sums and above them: [corner, likelier, other, record].
+        reached = _join(left.corners, right.corners) + np.stack([-own, own])[..., None]
         corner, x, y, record = (int(i) for i in np.unravel_index(int(np.argmax(reached)), reached.shape))
         lower = float(reached[corner, x, y, record])
-        upper = float((_join(left.largest, right.largest) + np.abs(self._own(dp_loss))[..., None]).max())
+        upper = float((_join(left.largest, right.largest) + np.abs(own)[..., None]).max())
         if lower <= 0 or not is_closed(lower, upper):
             return self._by_distribution.worst(dp_loss)
         output = float(self._sums.points[-1 if corner else 0])
@@ -134,15 +133,6 @@ class SeriesLeakage:
     @cached_property
     def _by_distribution(self) -> UninformedLeakage:
         return UninformedLeakage(self._sums)
-
-    def _reached(self, left: Floats, right: Floats, dp_loss: float) -> Floats:
-        """Leakage at outputs below all sums and above them: [corner, likelier, other, record]."""
-        own = self._own(dp_loss)
-        return np.asarray(_join(left, right) + np.stack([-own, own])[..., None])
-
-    def _own(self, dp_loss: float) -> Floats:
-        """The log-likelihood ratio of an output above all sums from the target itself: [likelier, other]."""
-        return np.asarray(dp_loss * np.subtract.outer(self._sums.steps, self._sums.steps))
 
 
 def _join(left: Floats, right: Floats) -> Floats:

@@ -11,13 +11,9 @@ at most D_left + D_right + τ·|step(x) − step(x')|. An output beyond all sums
 Windows. Given the target and both ends, the sum over a window has a distribution that a dynamic programme gives. The
 largest ratio of two densities of the output is at a possible sum, so its leakage is exact, at a higher price.
 
-Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. For every
-right side with b or more unknown records
-
-    Leak(left, longer) ≤ max over v of Leak(left, b−1 unknown, then v) + F_b(x,x') + max(0, F_{b+1}(x',x)),
-
-F_b(x,x') = max over y of log P^b(x,y)/P^b(x',y); on the left the same with columns of powers. This closes the bracket
-whatever the length of the series (docs/theory/windows.md).
+Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. So a wider
+window leaks at most what one with b − 1 unknown records leaks, and ratios of b-step transition probabilities. This
+closes the bracket whatever the length of the series (docs/theory/windows.md).
 """
 
 from __future__ import annotations
@@ -121,22 +117,19 @@ class Windows:
         self.ways = left, (moves, np.concatenate([moves, np.ones((k, 1))], axis=1))
         """To the left and to the right: transition probabilities away from the target, and [last record, end]."""
         self._supports = Supports(self.start > 0, chain.transition > 0)
-        self._totals: dict[int, dict[tuple[int, int], Mask]] = {}
 
     def totals(self, wide: int) -> dict[tuple[int, int], Mask]:
         """Which numbers of unknown records, of both sides together, are possible for each left and right end."""
-        if wide not in self._totals:
-            k, latest = self.chain.size, self.length - 2 - np.arange(2 * wide + 1)
-            # ``latest`` is the last position of a known left end (0: none) that leaves a record for a right end.
-            out = {(k, k): latest == -1} | {(k, v): latest >= 0 for v in range(k)}
-            early = np.array([self._supports.at(position) for position in range(1, k + 1)])
-            late = np.array([self._supports.at(max(int(place), 0) + 1) for place in latest])
-            for u in range(k):
-                # A state that is possible at all is possible at one of the first k records.
-                first = 1 + int(early[:, u].argmax()) if early[:, u].any() else self.length
-                out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
-            self._totals[wide] = out
-        return self._totals[wide]
+        k, latest = self.chain.size, self.length - 2 - np.arange(2 * wide + 1)
+        # ``latest`` is the last position of a known left end (0: none) that leaves a record for a right end.
+        out = {(k, k): latest == -1} | {(k, v): latest >= 0 for v in range(k)}
+        early = np.array([self._supports.at(position) for position in range(1, k + 1)])
+        late = np.array([self._supports.at(max(int(place), 0) + 1) for place in latest])
+        for u in range(k):
+            # A state that is possible at all is possible at one of the first k records.
+            first = 1 + int(early[:, u].argmax()) if early[:, u].any() else self.length
+            out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
+        return out
 
     def tail(self, edges: dict[str, Floats], wide: int) -> float:
         """The largest leakage of windows with more than ``wide`` unknown records on a side.
@@ -246,13 +239,9 @@ class WindowLeakage:
     def _join(self, left: Floats, right: Floats) -> Floats:
         """The largest sum of two sides […, unknown, end] that are possible together."""
         wide = left.shape[-2] - 1
-        groups: dict[tuple[int, bytes], list[int]] = {}  # known right ends are possible for the same totals
-        for (u, v), total in self._windows.totals(wide).items():
-            groups.setdefault((u, total.tobytes()), []).append(v)
         best = np.full(left.shape[:-2], -np.inf)
-        for (u, mask), ends in groups.items():
-            rights = right[..., ends].max(axis=-1)
-            np.maximum(best, _largest_sum(left[..., u], rights, np.frombuffer(mask, dtype=np.bool_)), out=best)
+        for (u, v), total in self._windows.totals(wide).items():
+            best = np.maximum(best, _largest_sum(left[..., u], right[..., v], total))
         return best
 
     def _argmax(self, left: Floats, right: Floats) -> tuple[int, int, int, int]:

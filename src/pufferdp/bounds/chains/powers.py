@@ -7,8 +7,8 @@ entry could underflow the product is taken in logarithms, so a reachable state n
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -95,12 +95,7 @@ def turned_pairs(size: int) -> Ints:
     return np.arange(size * size).reshape(size, size).T.ravel()
 
 
-_CACHE: weakref.WeakKeyDictionary[MarkovChain, Ratios] = weakref.WeakKeyDictionary()
-
-
+@lru_cache(maxsize=16)
 def ratios_of(chain: MarkovChain) -> Ratios:
-    """The ratios of a chain, kept as long as the chain itself: they serve every epsilon, length and adversary."""
-    ratios = _CACHE.get(chain)
-    if ratios is None:
-        ratios = _CACHE[chain] = Ratios(Powers(chain.transition))
-    return ratios
+    """The ratios of a chain, kept for a while: they serve every epsilon, length and adversary."""
+    return Ratios(Powers(chain.transition))

@@ -114,12 +114,9 @@ def outcome_divergence(outcomes: npt.NDArray[np.int64], alternative: Vector, mod
             given = states == a
             value = divergence_given(alternative, model, given)
             if np.isinf(value):
-                sides = (
-                    ("alternative", "model")
-                    if (given & (alternative > 0) & (model <= 0)).any()
-                    else ("model", "alternative")
-                )
-                reason = f"the {sides[0]} holds an outcome possible that the {sides[1]} rules out"
+                ours = (given & (alternative > 0) & (model <= 0)).any()
+                allows, forbids = ("alternative", "model") if ours else ("model", "alternative")
+                reason = f"the {allows} holds an outcome possible that the {forbids} rules out"
                 return Divergence(value, i + 1, int(a), reason=reason)
             if value > worst.value:
                 worst = Divergence(value, i + 1, int(a))

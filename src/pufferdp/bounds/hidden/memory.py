@@ -22,7 +22,7 @@ from pufferdp.bounds.hidden.iteration import TOLERANCE, iterate_monotone
 from pufferdp.bounds.hidden.odds import HiddenOdds
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.odds import SLACK, contraction
+from pufferdp.bounds.tight.odds import contraction
 
 _MOST_STATES: Final = 4
 """Chains with more states take minutes; they are bounded as hidden chains of pairs alone."""
@@ -56,7 +56,7 @@ class _Side:
         for b in range(k):
             out[b, :, b, :] = shared[:, :, b]
             out[b, each, b, each] = 0.0
-        return np.asarray(out * (1 + SLACK))
+        return np.asarray(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class MemoryOdds:
         )
         total = same_neighbour + moved
         np.fill_diagonal(total, 0.0)
-        return float(total.max()) * (1 + SLACK)
+        return float(total.max())
 
 
 def _side_bound(side: _Side, tau: float, length: int | None) -> Floats | None:

@@ -23,14 +23,13 @@ from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.odds import (
     PAIRWISE,
-    SLACK,
     STEPS,
-    PairOdds,
-    contracted,
     contraction,
     largest_log_odds,
     log_quotients,
-    odds_sides,
+    odds_side,
+    pair_odds,
+    pair_side,
     side_bound,
 )
 
@@ -62,7 +61,7 @@ class HiddenOdds:
         shown = emission_table(emission, len(kernel))
         pairs = None
         if pairwise and max(shown.shape) <= PAIRWISE:
-            pairs = _HiddenPairs(PairOdds.of([log_quotients(kernel)]), PairOdds.of([log_quotients(shown)]))
+            pairs = _HiddenPairs(*(pair_odds([log_quotients(table, table)]) for table in (kernel, shown)))
         length = None if length is None else checks.length(length)
         return cls(_steps_at_once(kernel, shown), largest_log_odds(shown), length, pairs)
 
@@ -71,9 +70,8 @@ class HiddenOdds:
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
-        visible = contracted(self.shown, tau) * (1 + SLACK)
-        side = min(side_bound(visible, odds, m) for m, odds in enumerate(self.hidden, start=1))
-        bound = tau + contracted(self.shown, 2 * side) * (1 + SLACK)
+        side = side_bound(float(contraction(self.shown, tau)), self.hidden)
+        bound = tau + float(contraction(self.shown, 2 * side))
         if self.pairs is not None:
             bound = min(bound, tau + self.pairs.both_sides(tau, self.length, side))
         return bound if self.length is None else min(bound, tau * self.length)
@@ -85,9 +83,9 @@ class HiddenOdds:
     def of_losses(self, losses: npt.ArrayLike) -> Floats:
         """The bound for each record where every record has a privacy loss of its own."""
         spent = inputs.losses(losses)
-        visible = np.array([contracted(self.shown, tau) for tau in spent]) * (1 + SLACK)
-        before, after = odds_sides(visible, np.full(max(len(spent) - 1, 0), self.hidden[0]))
-        return np.asarray(spent + contraction(self.shown, before + after) * (1 + SLACK))
+        visible = contraction(self.shown, spent)
+        before, after = odds_side(visible, self.hidden), odds_side(visible[::-1], self.hidden)[::-1]
+        return np.asarray(spent + contraction(self.shown, before + after))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,7 @@ class HiddenBlockOdds:
     def __call__(self, loss: float) -> float:
         """The bound at this privacy loss for every block."""
         tau = inputs.loss(loss)
-        return tau + 2 * min(side_bound(tau, odds, m) for m, odds in enumerate(self.records.hidden, start=1))
+        return tau + 2 * side_bound(tau, self.records.hidden)
 
     def inverse(self, epsilon: float) -> float:
         """The largest privacy loss whose bound is at most ``epsilon``."""
@@ -114,19 +112,19 @@ class HiddenBlockOdds:
 class _HiddenPairs:
     """The sharper bound: by pairs of hidden states, and by pairs of values of the target."""
 
-    steps: PairOdds
-    shown: PairOdds
+    steps: Floats
+    """Log odds ratios of pairs of hidden states, from ``pair_odds``."""
+    shown: Floats
+    """Log odds ratios of records, given pairs of hidden states."""
 
     def both_sides(self, loss: float, length: int | None, most: float) -> float:
         """The largest evidence of both sides; ``most`` bounds each for every pair of hidden states."""
-        between = np.maximum(self.shown.after, 0.0)
-        visible = contraction(between, loss * (1 - np.eye(between.shape[-1]))).max(axis=(2, 3)) * (1 + SLACK)
-        sides = [PairOdds.side(odds, visible, length, most) for odds in (self.steps.after, self.steps.before)]
-        both = sides[0] + sides[1]
-        np.fill_diagonal(both, 0.0)
-        values = contraction(np.maximum(self.shown.before, 0.0), both).max(axis=(2, 3))
+        visible = contraction(self.shown, loss * (1 - np.eye(self.shown.shape[-1]))).max(axis=(2, 3))
+        after = pair_side(self.steps, visible, length, most)
+        before = pair_side(self.steps.transpose(2, 3, 0, 1), visible, length, most)
+        values = contraction(self.shown.transpose(2, 3, 0, 1), after + before).max(axis=(2, 3))
         np.fill_diagonal(values, 0.0)
-        return float(values.max()) * (1 + SLACK)
+        return float(values.max())
 
 
 def emission_table(emission: npt.ArrayLike, hidden: int) -> Floats:

@@ -43,13 +43,7 @@ class UninformedBound:
     """
 
     def __init__(
-        self,
-        transition: npt.ArrayLike,
-        emission: npt.ArrayLike,
-        start: npt.ArrayLike,
-        *,
-        length: int,
-        stationary: bool,
+        self, transition: npt.ArrayLike, emission: npt.ArrayLike, start: npt.ArrayLike, *, length: int, stationary: bool
     ) -> None:
         """Check the tables of a hidden chain, and that the bound can be computed in seconds.
 
@@ -140,8 +134,6 @@ class UninformedBound:
         pairs = list(itertools.permutations(range(len(given)), 2))
         if not pairs:
             return 0.0
-        if self.exact:
-            return max(_two_state_evidence(given[x], given[y], both) for x, y in pairs)
         return max(0.0, *least_log_prices([CouplingProblem.on_support(given[x], given[y], both) for x, y in pairs]))
 
     def _backward(self, before: Floats, here: Floats) -> Floats:
@@ -181,16 +173,6 @@ def _two_state_step(top: Floats, bottom: Floats, emission: Floats, sides: Floats
         weights[:, likelier] += sides[likelier, other]
         worst = max(worst, float(_log_ratio(weights, top, bottom).max()))
     return worst * (1 + 1e-12)  # more than the rounding of the sums
-
-
-def _two_state_evidence(top: Floats, bottom: Floats, both: Floats) -> float:
-    """The largest log E_top[g]/E_bottom[g] over g on two points whose log-ratios are at most ``both``."""
-    worst = 0.0
-    for likelier, other in ((0, 1), (1, 0)):
-        weights = np.zeros((1, 2))
-        weights[0, likelier] = both[likelier, other]
-        worst = max(worst, float(_log_ratio(weights, top, bottom)[0]))
-    return worst * (1 + 1e-12)
 
 
 def _log_ratio(log_weights: Floats, top: Floats, bottom: Floats) -> Floats:

@@ -76,15 +76,10 @@ class _QuiltSearch:
         record: int,
         component: tuple[int, ...],
     ) -> None:
-        self.tree, self.weights, self.objective, self.record, self.component = (
-            tree,
-            weights,
-            objective,
-            record,
-            component,
-        )
+        self.tree, self.weights, self.objective = tree, weights, objective
+        self.record, self.component = record, component
         everything = _weight(weights, component)
-        self.best = NetworkQuilt(objective.scalar(everything, 0.0), tree.names[record], (), everything, 0.0, 0)
+        self.best = NetworkQuilt(float(objective(everything, 0.0)), tree.names[record], (), everything, 0.0, 0)
         self.skipped, self._tried = 0, set[frozenset[int]]()
 
     def run(self, floor: float, most_work: int) -> NetworkQuilt:
@@ -99,7 +94,7 @@ class _QuiltSearch:
 
     def _try(self, inside: frozenset[int]) -> None:
         nearby = _weight(self.weights, inside)
-        if inside in self._tried or self.objective.scalar(nearby, 0.0) >= self.best.value:
+        if inside in self._tried or float(self.objective(nearby, 0.0)) >= self.best.value:
             return
         self._tried.add(inside)
         ends = sorted(self._boundary(inside))
@@ -110,7 +105,7 @@ class _QuiltSearch:
         except NotApplicableError:  # the quilt, or a table on the way to its distribution, is too large
             self.skipped += 1
             return
-        value = self.objective.scalar(nearby, influence)
+        value = float(self.objective(nearby, influence))
         if value < self.best.value:
             names = tuple(self.tree.names[v] for v in ends)
             self.best = NetworkQuilt(value, self.best.node, names, nearby, influence, 0)
@@ -143,7 +138,7 @@ class _QuiltSearch:
         """Connected sets around the record, the lightest first."""
         heap: list[tuple[float, int, tuple[int, ...]]] = [(self.weights[self.record], 1, (self.record,))]
         known = {frozenset((self.record,))}
-        while heap and self.objective.scalar(heap[0][0], 0.0) < self.best.value:
+        while heap and float(self.objective(heap[0][0], 0.0)) < self.best.value:
             _, _, members = heapq.heappop(heap)
             inside = frozenset(members)
             yield inside

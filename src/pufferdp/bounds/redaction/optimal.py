@@ -2,8 +2,8 @@
 
 f of everything redacted so far is linear in the probabilities of each single record, so a linear programme over small
 steps improves all of them at once; how much of the budget each side gets, for each pair of values, is a variable of the
-same programme. It starts from windows and from the regions of the paper. Every step is checked by the exact leakage,
-and the result is never worse than the other methods.
+same programme. It starts from windows, and from the regions of several splits of the budget. Every step is checked by
+the exact leakage, and the result is never worse than the other methods.
 """
 
 from __future__ import annotations
@@ -50,11 +50,15 @@ def optimal(hiding: RedactionProblem) -> Design:
 
 def _best(cluster: PrivateCluster) -> MarkedRecords:
     """The best design of one cluster: windows, regions and open values, the best of them improved."""
+    hiding = cluster.hiding
     first, marks = best_window(cluster)
-    starts = [(first, marks)]
+    starts, shares = [(first, marks)], splits(cluster)
     if marks.size <= MOST_FREE:  # around wider windows there is little to gain
         starts += [_open_values(cluster, first - more, first + len(marks) - 1 + more) for more in range(3)]
-    starts += numerical_designs(cluster, splits(cluster))
+        shares += [(n / 8 * hiding.epsilon, (1 - n / 8) * hiding.epsilon) for n in range(1, 8)]
+        if hiding.adversary is not Adversary.BDP:  # a design against an adversary who knows any records serves too
+            starts.append(_best(replace(cluster, hiding=replace(hiding, adversary=Adversary.BDP, known=()))))
+    starts += numerical_designs(cluster, shares)
     starts.sort(key=lambda start: cluster.released(*start))
     different = {(first, (marks < 1).tobytes()): (first, marks) for first, marks in starts}
     improved = [(first, polish(cluster, first, marks)) for first, marks in [*different.values()][-POLISHED:]]

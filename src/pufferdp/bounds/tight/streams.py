@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
@@ -25,21 +25,18 @@ from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.search import ENDLESS
-from pufferdp.bounds.tight.series import TOLERANCE, series_leakage, solve, steady_problem
+from pufferdp.bounds.tight.series import TOLERANCE, Problem, series_leakage, solve, steady_problem
 
-_SIDES: Final = ("before", "after", "both")
 EACH: Final = 1000
 """Steps up to which each has a bracket of its own; of longer streams both ends have."""
 _FEW_STATES: Final = 8
 """States up to which the ends of a stream are bounded apart from the rest."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StreamLeakage:
     """What a stream leaks about the record of each step, at most."""
 
-    losses: Floats
-    """DP loss of each step; one number where the stream has no end."""
     backward: Floats
     """From all outputs up to the record's own, step by step; one number, the largest, where there is no end."""
     forward: Floats
@@ -50,8 +47,6 @@ class StreamLeakage:
     """Some algorithm leaks as much about the worst step's record."""
     attack: TightLeakage
     """The worst-case adversary and questions."""
-    length: int | None
-    adversary: str
 
     @property
     def upper(self) -> float:
@@ -100,20 +95,12 @@ def stream_leakage(
 
 def _steps(chain: Chain, losses: Floats, adversary: str, tell: Callable[[int], None]) -> StreamLeakage:
     parts = []
-    for part, sides in enumerate(_SIDES):
+    for part, sides in enumerate(("before", "after", "both")):
         tell(part)
         parts.append(series_leakage(chain, losses, adversary, sides=sides, each=len(losses) <= EACH))
     backward, forward, total = parts
-    return StreamLeakage(
-        losses=losses,
-        backward=backward.upper,
-        forward=forward.upper,
-        total=total.upper,
-        lower=min(float(total.lower.max()), float(total.upper.max())),
-        attack=total.attack,
-        length=len(losses),
-        adversary=adversary,
-    )
+    lower = min(float(total.lower.max()), float(total.upper.max()))
+    return StreamLeakage(backward.upper, forward.upper, total.upper, lower, total.attack)
 
 
 def _forever(chain: Chain, loss: float, adversary: str) -> StreamLeakage:
@@ -125,16 +112,8 @@ def _forever(chain: Chain, loss: float, adversary: str) -> StreamLeakage:
             f"at {loss:g} a step no bound on a stream without end was found: what it leaks may grow forever; give a "
             "length"
         )
-    return StreamLeakage(
-        losses=np.array([loss]),
-        backward=np.array([min(backward, total.upper)]),
-        forward=np.array([min(forward, total.upper)]),
-        total=np.array([total.upper]),
-        lower=total.lower,
-        attack=total,
-        length=None,
-        adversary=adversary,
-    )
+    before, after, both = (np.array([min(value, total.upper)]) for value in (backward, forward, total.upper))
+    return StreamLeakage(before, after, both, total.lower, total)
 
 
 def _curve(chain: Chain, length: int | None, adversary: str) -> TightCurve:
@@ -150,58 +129,44 @@ def _largest(chain: Chain, loss: float, adversary: str, side: int) -> float:
     if not small.primitive:
         return math.inf
     problem = steady_problem(small, loss, adversary, None)
-    if small.stationary:
-        records = np.zeros((2, len(problem)), dtype=np.int64)
-        records[side] = ENDLESS
-        problem = replace(problem, records=records)
-        return float(solve(problem, TOLERANCE).upper[0])
-    # The first record has no side before it; records before a later one are those of the whole.
+    if small.stationary:  # otherwise both sides are a bound: the first record has no side before it
+        problem = _with_sides(problem, (side,))
     return float(solve(problem, TOLERANCE).upper[0])
+
+
+def _with_sides(problem: Problem, sides: tuple[int, ...]) -> Problem:
+    """The problem of a record with endless sides: before it (0), after it (1) or both, and nothing elsewhere."""
+    records = np.zeros((2, len(problem)), dtype=np.int64)
+    records[list(sides)] = ENDLESS
+    return replace(problem, records=records)
 
 
 def _constant(chain: Chain, worst: TightLeakage, loss: float, steps: int, tell: Callable[[int], None]) -> StreamLeakage:
     """Every step spends the same: both ends step by step, and one value for all steps between them."""
-    edge = min(steps, EACH if steps <= EACH else EACH // 4)
-    near = np.arange(edge)
+    each = np.arange(steps) if steps <= EACH else np.r_[: EACH // 2, steps - EACH // 2 : steps]
+    problem = steady_problem(chain, loss, worst.adversary, steps)
     parts: list[Floats] = []
-    for part, lanes in enumerate(((0,), (1,), (0, 1))):
+    for part, read in enumerate(((1, 0), (0, 1), (1, 1))):
         tell(part)
-        before = near if steps <= EACH else np.concatenate([near, steps - edge + near, [edge]])
-        positions = np.stack([before, steps - 1 - before])
-        positions[[lane for lane in (0, 1) if lane not in lanes]] = 0
-        upper = _at_positions(chain, loss, worst.adversary, positions)
-        if steps > EACH:
-            # What is between is at most what the worst step leaks; a longer side never adds less.
-            between = max(float(upper[-1]), float(upper[:-1].max())) if len(lanes) == 1 else worst.upper
-            upper = np.concatenate([upper[:edge], np.full(steps - 2 * edge, between), upper[edge:-1]])
-        parts.append(upper)
+        positions = np.stack([each * read[0], (steps - 1 - each) * read[1]])
+        upper = solve(replace(problem, positions=positions), TOLERANCE).upper
+        # A longer side never adds less, and the longest sides are at the ends of the stream.
+        parts.append(np.full(steps, upper.max() if part < 2 else worst.upper))
+        parts[-1][each] = upper
     counts = np.arange(1, steps + 1)
     return StreamLeakage(
-        losses=np.full(steps, loss),
         backward=np.minimum(parts[0], loss * counts),
         forward=np.minimum(parts[1], loss * counts[::-1]),
         total=np.minimum(parts[2], min(worst.upper, loss * steps)),
         lower=worst.lower,
         attack=worst,
-        length=steps,
-        adversary=worst.adversary,
     )
-
-
-def _at_positions(chain: Chain, loss: float, adversary: str, positions: Ints) -> Floats:
-    """Upper ends for records with given numbers of others before and after them."""
-    longest = int(positions.max()) + 1
-    problem = replace(steady_problem(chain, loss, adversary, longest), positions=positions)
-    return solve(problem, TOLERANCE).upper
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamBudget:
     """What each step may spend so that no record leaks more than the target."""
 
-    target: float
-    length: int | None
-    adversary: str
     constant: float
     """The loss that is the same at each step."""
     ends: tuple[float, float, float] | None
@@ -226,17 +191,15 @@ def stream_budget(
     most, who = inputs.target(target, "target"), inputs.adversary(adversary)
     steps = None if length is None else checks.length(length)
     chain = inputs.chain(transition, start)
-    lasting = TightCurve(transition, start=start, adversary=who).inverse(most)
+    lasting = _curve(chain, None, who).inverse(most)
     ends = _ends(chain, lasting, most, who) if lasting > 0 else None
-    constant = (
-        lasting if steps is None else TightCurve(transition, start=start, length=steps, adversary=who).inverse(most)
-    )
+    constant = lasting if steps is None else _curve(chain, steps, who).inverse(most)
     if constant <= 0:
         raise NotApplicableError(
             "no constant loss keeps a stream without end within a target here: outputs say ever more about where the "
             "chain is in its cycle, or in which part; give a length"
         )
-    return StreamBudget(target=most, length=steps, adversary=who, constant=constant, ends=ends)
+    return StreamBudget(constant=constant, ends=ends)
 
 
 def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[float, float, float]:
@@ -259,10 +222,8 @@ def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[flo
 def _fits(chain: Chain, loss: float, ends: tuple[float, float], target: float, adversary: str) -> bool:
     """Whether no record of a stream leaks more than the target, whatever its length, if its ends spend more."""
     problem = steady_problem(chain, loss, adversary, None, ends)
-    for own, lanes in ((loss, (0, 1)), (ends[0], (1,)), (ends[1], (0,))):
-        records = np.zeros((2, len(problem)), dtype=np.int64)
-        records[list(lanes)] = ENDLESS
-        case = replace(problem, own=np.full(len(problem), own), records=records)
+    for own, sides in ((loss, (0, 1)), (ends[0], (1,)), (ends[1], (0,))):
+        case = replace(_with_sides(problem, sides), own=np.full(len(problem), own))
         if float(solve(case, TOLERANCE).upper[0]) > target:
             return False
     return True

@@ -28,7 +28,7 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.coupling import CouplingProblem, least_log_prices
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.units.blocks import AFTER, BEFORE, BlockCurve, Sides, worst_pair
+from pufferdp.bounds.units.blocks import AFTER, BEFORE, BlockCurve, worst_pair
 
 MOST_RECORDS: Final = 2_000
 """Records of an interval whose events are followed, and of a series whose chain may never mix."""
@@ -80,15 +80,12 @@ class StretchCurve:
                 f"the chain never forgets where it was, so that all records show: give length= up to {MOST_RECORDS:,}"
             )
 
-    def sides(self, tau: float) -> tuple[Sides, Sides]:
+    def sides(self, tau: float) -> tuple[Floats, Floats]:
         """The log-ratios of the records before and after the interval, by pairs of values of its end records."""
         if self.adversary is Adversary.DP or self.chain.independent or self.chain.size == 1:
-            return Sides.nothing(self.chain.size), Sides.nothing(self.chain.size)
-        before, after = (
-            self._single.stationary_side(lane, tau, records)
-            for lane, records in zip((BEFORE, AFTER), self.beside, strict=True)
-        )
-        return before, after
+            return np.zeros_like(self.chain.kernels[0]), np.zeros_like(self.chain.kernels[0])
+        before, after = self.beside
+        return self._single.stationary_side(BEFORE, tau, before), self._single.stationary_side(AFTER, tau, after)
 
     def __call__(self, loss: float) -> float:
         """The largest leakage about the contents of the interval at this privacy loss."""
@@ -97,9 +94,9 @@ class StretchCurve:
             return 0.0
         return self._whole(tau, self.sides(tau))
 
-    def _whole(self, tau: float, sides: tuple[Sides, Sides]) -> float:
+    def _whole(self, tau: float, sides: tuple[Floats, Floats]) -> float:
         reach = self._single.reach(self.records)
-        return self.records * tau + worst_pair(sides[BEFORE].upper, sides[AFTER].upper, reach)
+        return self.records * tau + worst_pair(*sides, reach)
 
     def inverse(self, epsilon: float) -> float:
         """The largest privacy loss whose leakage is at most ``epsilon``; 0 where there is none."""
@@ -204,25 +201,25 @@ class EventCurve(StretchCurve):
         event = (contents == self._state).any(axis=1)
         return None if event.sum() * (~event).sum() > _MOST_PAIRS else (contents, masses, event)
 
-    def _contents_price(self, tau: float, sides: tuple[Sides, Sides], *, against: bool) -> float:
+    def _contents_price(self, tau: float, sides: tuple[Floats, Floats], *, against: bool) -> float:
         """The log price of the best coupling of whole contents: none from record to record is cheaper."""
         assert self._contents is not None
         contents, masses, event = self._contents
         with_event, without = contents[event], contents[~event]
-        before, after = (side.upper.T if against else side.upper for side in sides)
+        before, after = (side.T if against else side for side in sides)
         prices = tau * (with_event[:, None] != without[None]).sum(axis=2)
         prices = prices + before[with_event[:, 0][:, None], without[:, 0]]
         prices = prices + after[with_event[:, -1][:, None], without[:, -1]]
         return least_log_prices([_coupling(masses[event], masses[~event], prices, against)])[0]
 
-    def _stepwise_price(self, tau: float, sides: tuple[Sides, Sides], *, against: bool) -> float:
+    def _stepwise_price(self, tau: float, sides: tuple[Floats, Floats], *, against: bool) -> float:
         """The log price of a coupling that is built record by record, from the last to the first.
 
         Tables are [flag, y, y']: y a value given the event, with a flag whether s occurred so far, and y' a value given
         "never".
         """
         k, never = self.chain.size, self._never
-        before, after = (side.upper.T if against else side.upper for side in sides)
+        before, after = (side.T if against else side for side in sides)
         differ = tau * (1 - np.eye(k))
         values = np.stack([np.full((k, k), -np.inf), differ + after])
         for t in range(self.records - 2, -1, -1):
