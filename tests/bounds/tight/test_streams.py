@@ -213,11 +213,11 @@ def test_long_streams_settle_and_are_what_short_ones_tend_to(P, who):
     short = stream_leakage(P, 0.2, length=30, adversary=who)
     for part in PARTS:
         few, many = getattr(short, part), getattr(long, part)
-        assert many.max() == pytest.approx(getattr(ever, part)[0], rel=WIDTH)
+        assert many.max() == pytest.approx(getattr(ever, part)[0], rel=2 * WIDTH)
         assert (few <= many[:30] * (1 + WIDTH)).all()
-    assert long.backward[:15] == pytest.approx(short.backward[:15], rel=WIDTH)
-    assert long.forward[-15:] == pytest.approx(short.forward[-15:], rel=WIDTH)
-    assert long.lower == pytest.approx(long.upper, rel=WIDTH)
+    assert long.backward[:15] == pytest.approx(short.backward[:15], rel=2 * WIDTH)
+    assert long.forward[-15:] == pytest.approx(short.forward[-15:], rel=2 * WIDTH)
+    assert long.lower == pytest.approx(long.upper, rel=2 * WIDTH)
 
 
 @pytest.mark.parametrize("who", WHO)

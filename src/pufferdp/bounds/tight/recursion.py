@@ -539,16 +539,16 @@ class Pass:
         allowed = np.concatenate([both, open_end[..., None]], axis=2)
         upper = np.where(allowed, np.minimum(upper, group), -np.inf)
         either = possible[:, 0] | possible[:, 1]
-        positive = (seen[..., :k] > 0) & either[:, :, None]
-        dead = ~np.asarray(positive.any(axis=3))
+        positive = (seen[..., :k] > 0) @ np.ones(k)  # counted by a product: numpy reduces short axes slowly
+        dead = positive == 0
         least = np.where(dead, self.log_mu, np.inf).min(axis=2)
         largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
         smallest = np.where(possible[:, 0], np.where(possible[:, 1], ratio[..., :k], -np.inf), np.inf).min(axis=2)
-        tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + largest + rounding)
+        beyond = 0.0 if side.monotone and not side.known else largest  # open ends alone have a prior ratio of 1
+        tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + beyond + rounding)
         with np.errstate(invalid="ignore"):
             spread = largest - smallest
-        alive = (positive | ~either[:, :, None]).all(axis=3)
-        decided = np.asarray((dead | alive).all(axis=2))
+        decided = np.asarray((dead | (positive == either.sum(axis=2)[:, :, None])).all(axis=2))
         prior = np.where(np.isfinite(prior), prior, 0.0)
         return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
 

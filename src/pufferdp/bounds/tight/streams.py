@@ -27,7 +27,7 @@ from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.search import ENDLESS
 from pufferdp.bounds.tight.series import TOLERANCE, Problem, series_leakage, solve, steady_problem
 
-EACH: Final = 1000
+EACH: Final = 200
 """Steps up to which each has a bracket of its own; of longer streams both ends have."""
 _FEW_STATES: Final = 8
 """States up to which the ends of a stream are bounded apart from the rest."""
