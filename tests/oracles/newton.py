@@ -1,8 +1,9 @@
 """Theorem 1 as it stands: each end of each side by Newton's method (Dinkelbach 1967). Nothing shared with src.
 
-With weights f at the end of a side, z what they say about the target, and λ > 0, the signed vector δ_x/z(x) − λ δ_y/z(y)
-is followed outwards. The best algorithm reaches the quotient λ as long as the last vector times f is above 0. Its two
-parts are kept apart, so that their quotient is the next λ: it rises from 1 to the root in a few rounds.
+With weights f at the end of a side, z what they say about the target, and λ > 0, the signed vector
+δ_x/z(x) − λ δ_y/z(y) is followed outwards. The best algorithm reaches the quotient λ as long as the last vector times f
+is above 0. Its two parts are kept apart, so that their quotient is the next λ: it rises from 1 to the root in a few
+rounds.
 """
 
 from __future__ import annotations
