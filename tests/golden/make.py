@@ -260,17 +260,18 @@ def make_ledger(fitted: MarkovChain) -> None:
     """Write a ledger with seven charges of six kinds."""
     (FOLDER / "ledger.db").unlink(missing_ok=True)
     with Ledger(FOLDER / "ledger.db", create=True) as books:
+        rows: dict[str, Any] = {"order": "rows", "ledger": books}  # charged on every record
         books.create("fit", model=fitted, budget=50.0)
         facts = {"lipschitz": 4.0, "scale": 2.0, "states": 2}
         books.charge("fit", Charge(kind="fit", dp_loss=2.0, longest=60, facts=facts))
-        answer(NUMBERS, fitted, "count:active", epsilon=0.5, ledger=books, dataset="fit")
+        answer(NUMBERS, fitted, "count:active", epsilon=0.5, **rows, dataset="fit")
         books.create("flows", model=CHAIN, budget=FlowBudget(tau=0.5, eta=0.01, privacy="record"))
-        flowed(NUMBERS, CHAIN, eta=0.01, tau=0.2, privacy="record", ledger=books, dataset="flows")
+        flowed(NUMBERS, CHAIN, eta=0.01, tau=0.2, privacy="record", **rows, dataset="flows")
         books.create("hidden", model=CHAIN, budget=3.0)
-        redacted([30], "window", ledger=books, dataset="hidden")
+        redacted([30], "window", **rows, dataset="hidden")
         books.create("week", model=CHAIN, budget=6.0)
-        answer(NUMBERS, CHAIN, "count:active", epsilon=0.2, ledger=books, dataset="week")
-        flipped(NUMBERS, CHAIN, epsilon=0.3, ledger=books, dataset="week")
+        answer(NUMBERS, CHAIN, "count:active", epsilon=0.2, **rows, dataset="week")
+        flipped(NUMBERS, CHAIN, epsilon=0.3, **rows, dataset="week")
         books.charge("week", Charge(kind="dp", dp_loss=0.001, longest=60))
         (FOLDER / "ledger-export.json").unlink(missing_ok=True)
         export_ledger(books, FOLDER / "ledger-export.json")
