@@ -51,8 +51,8 @@ class LeakageReport(Paged):
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> report = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
-    >>> report.best, round(report.curves["tight"], 4), round(report.exact, 4)
-    ('tight', 0.3893, 0.3893)
+    >>> report.best, round(report.curves["tight"], 2), round(report.exact, 2)
+    ('tight', 0.39, 0.39)
     """
 
     given: float

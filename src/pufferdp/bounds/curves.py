@@ -93,8 +93,8 @@ def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") 
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> best = best_curve(chain, length=50)
-    >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
-    (0.3893, 'tight', 0.2503)
+    >>> round(best(0.1), 2), best.which(0.1).name, round(best.inverse(1.0), 2)
+    (0.39, 'tight', 0.25)
     """
     return lowest(curves(model, length, adversary))
 

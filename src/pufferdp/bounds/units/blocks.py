@@ -40,8 +40,8 @@ class BlockCurve:
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
     >>> curve = BlockCurve(activity, block=2, adversary="pufferfish")
-    >>> round(curve(0.5), 4)
-    1.4369
+    >>> round(curve(0.5), 2)
+    1.44
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from pufferdp.bounds.additive.windows import TOLERANCE, WindowAdversary, WindowL
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.tight import series as tight_series
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.base import Model, records_of
@@ -125,6 +126,11 @@ def _odds_ratio(table: Matrix, how: str) -> bool:
     return a * d <= b * c if how == "repels" else a * d >= b * c
 
 
+def _attracts(chain: MarkovChain) -> bool:
+    """Whether a chain has a definite start and two states that attract each other."""
+    return not chain.any_start and _odds_ratio(chain.transition, "attracts")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Witness:
     """The adversary who learns most, in words, and what they would like to see."""
@@ -147,6 +153,8 @@ class ExactLeakage:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._grid = problem, _grid(problem)
         self._work = Work()
+        by_tight = problem.adversary is Adversary.BDP and any(map(_attracts, chains_of(problem.model)))
+        self._tolerance = tight_series.TOLERANCE if by_tight else 0.0
         self._beliefs = _by_belief(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
@@ -182,7 +190,9 @@ class ExactLeakage:
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
-        allowed, most = epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE)), min(epsilon, MOST_LOSS)
+        most = min(epsilon, MOST_LOSS)
+        # Another machine may end on another upper end within the tolerance of the tight bound: it fits as well.
+        allowed = (epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE))) / (1 + self._tolerance)
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
         self._work.done = 0.0
@@ -383,7 +393,7 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
     Of two states that attract each other no window need be looked at: a sum leaks as much as any algorithm of its DP
     loss (see ``leaks_most``), which is known for every length and however long a state is kept.
     """
-    if not chain.any_start and _odds_ratio(chain.transition, "attracts"):
+    if _attracts(chain):
         tight = TightCurve.of_class([(chain.transition, chain.start)], length=length)
         span = int(np.ptp(steps))
 
