@@ -230,9 +230,9 @@ class TightCurve:
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss, up to the tolerance, that leaks at most ``epsilon``; 0 where there is none."""
-        # A machine that rounds otherwise may end on another upper end within the tolerance: it fits as well.
+        # A machine that rounds otherwise may end on another upper end within the tolerance: there is room for that.
         tolerance = max(part.tolerance for _, _, part in self._parts)
-        allowed = inputs.target(epsilon) / (1 + tolerance)
+        allowed = inputs.target(epsilon) / (1 + tolerance / 4)
         loss = allowed
         for i, (_, _, part) in enumerate(self._parts):
             loss = min(loss, self._largest(i, part, allowed, loss))
@@ -245,7 +245,7 @@ class TightCurve:
 
     def _largest(self, i: int, part: ChainBound, allowed: float, most: float) -> float:
         """The largest loss of one part up to a last check: a root of the worst pair's lower end, then a proof."""
-        wanted, slope = allowed / (1 + part.tolerance), self._slope(part)
+        wanted, slope = allowed / (1 + 1.25 * part.tolerance), self._slope(part)
         if slope < 1 + 1e-9:
             return most
         loss = min(most, wanted / slope)

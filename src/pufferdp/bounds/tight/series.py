@@ -271,11 +271,12 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
             added[i], missing[i] = quick_bounds(problem.sides[i], rows, levels[i], longest, exact, tolerance, grids[i])
             if problem.alike:
                 added[0] = added[1]
-        settled = added.sum(axis=0) <= room
-        np.maximum.at(out.upper, problem.group[at[settled]], goal[settled])
+        leaks = problem.own[at] + added.sum(axis=0)
+        settled = leaks <= out.lower[problem.group[at]] * (1 + tolerance)
+        np.maximum.at(out.upper, problem.group[at[settled]], leaks[settled])
         if settled.all():
             return at[:0]
-        at, goal, room, levels = at[~settled], goal[~settled], room[~settled], levels[:, ~settled]
+        at, levels = at[~settled], levels[:, ~settled]
         for i in sides:
             low, high = missing[i][:, ~settled, None]
             around = 0.02 * levels[i][:, None]
