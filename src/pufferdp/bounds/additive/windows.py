@@ -38,7 +38,7 @@ _MOST_NUMBERS: Final = 1.2e7
 """Densities in one table, of all sides or of all windows: a fifth of a second."""
 _MOST_WORK: Final = 4e8
 """Densities computed until one question is answered: five to ten seconds."""
-TOLERANCE: Final = 1e-7
+TOLERANCE: Final = 1e-5
 """A bracket is closed when its ends differ by no more than this, relative to the leakage."""
 
 
@@ -85,7 +85,16 @@ class Work:
     """A counter of the densities computed for one question, over all chains and lengths; the same on every machine."""
 
     def __init__(self) -> None:
-        self.done = 0.0
+        self.begin()
+
+    def begin(self, allowed: float = math.inf) -> None:
+        """Begin a question: how much leaks, or only whether it is more than what is allowed."""
+        self.done, self.allowed = 0.0, allowed
+
+    def decides(self, leakage: Leakage) -> bool:
+        """Whether a bracket answers the question."""
+        asked = math.isfinite(self.allowed)
+        return leakage.closed or (asked and (leakage.lower > self.allowed or leakage.upper <= self.allowed))
 
     def add(self, numbers: float) -> None:
         """Count numbers that are about to be computed. Raises NotApplicableError where they are too many."""
@@ -131,6 +140,14 @@ class Windows:
             out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
         return out
 
+    def forgotten(self, wide: int) -> float:
+        """What windows with more than ``wide`` unknown records add at most to narrower ones that leak nothing."""
+        if wide >= self.length - 1:
+            return 0.0
+        return self.tail(
+            {side: np.zeros((self.chain.size, self.chain.size)) for side in ("left", "right", "both")}, wide
+        )
+
     def tail(self, edges: dict[str, Floats], wide: int) -> float:
         """The largest leakage of windows with more than ``wide`` unknown records on a side.
 
@@ -158,7 +175,7 @@ class WindowLeakage:
     """Leakage of sums of ``steps[state]`` over a chain with a definite start, plus noise of scale 1/dp_loss steps."""
 
     def __init__(self, chain: MarkovChain, length: int, steps: npt.ArrayLike, work: Work | None = None) -> None:
-        self._windows, self._work = Windows(chain, length, steps), work
+        self._windows, self._work = Windows(chain, length, steps), Work() if work is None else work
 
     def at(self, dp_loss: float) -> Leakage:
         """A bracket around the leakage; open only where a closed one would take too long."""
@@ -168,7 +185,7 @@ class WindowLeakage:
         if longest < 0:
             return Leakage(0.0, self._all_records(dp_loss), None)
         sides = self._widen(self.by_sides, dp_loss, longest, k * (k + 1) * span, 2)
-        if sides.closed:
+        if self._work.decides(sides):
             return sides
         exact = self._widen(self.by_windows, dp_loss, longest, 2 * k * (k + 1) ** 2 * span, 3)
         best = exact if exact.lower >= sides.lower else sides
@@ -195,11 +212,12 @@ class WindowLeakage:
         widest = min(longest, int((_MOST_NUMBERS / each) ** (1 / power)))
         wide = min(4, widest)
         while True:
-            if self._work is not None:
-                self._work.add(each * max(wide, 1) ** power)
+            self._work.add(each * max(wide, 1) ** power)
             leakage = bracket(dp_loss, wide)
-            if wide == widest or leakage.closed:
+            if wide == widest or self._work.decides(leakage):
                 return leakage
+            if self._windows.forgotten(widest) > self._work.allowed:
+                raise NotApplicableError("records influence others farther away than any window that can be examined")
             wide = min(2 * wide, widest)
 
     def by_sides(self, dp_loss: float, wide: int) -> Leakage:
@@ -209,7 +227,7 @@ class WindowLeakage:
         reached = self._join(left.corners, right.corners) + np.stack([-own, own])
         corner, x, y = (int(i) for i in np.unravel_index(int(np.argmax(reached)), reached.shape))
         lower, adversary = float(reached[corner, x, y]), None
-        if lower > 0:
+        if lower > 0 and math.isinf(self._work.allowed):  # who it is, is asked of the leakage alone
             a, u, b, v = self._argmax(left.corners[corner, x, y], right.corners[corner, x, y])
             ends = [None if end == k else end for end in (u, v)]
             adversary = WindowAdversary(a, b, ends[0], ends[1], x, y, corner * self._windows.span * (a + b + 1))
@@ -353,8 +371,7 @@ def _side_counts(moves: Floats, ends: Floats, steps: Ints, wide: int) -> tuple[F
 def window_width(windows: Windows, share: float) -> int:
     """How many unknown records to a side to examine, so that wider windows add at most ``share`` to a leakage."""
     k, wide = windows.chain.size, 1
-    even = {side: np.zeros((k, k)) for side in ("left", "right", "both")}
-    while wide < windows.length - 1 and windows.tail(even, wide) > share:
+    while windows.forgotten(wide) > share:
         wide += 1 + wide // 8
         if 2 * k * (k + 1) ** 2 * max(1, windows.span) * wide**3 > _MOST_NUMBERS:
             raise NotApplicableError(

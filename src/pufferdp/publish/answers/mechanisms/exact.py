@@ -168,7 +168,7 @@ class ExactLeakage:
 
     def bracket(self, dp_loss: float) -> tuple[float, float]:
         """Between what the leakage at a DP loss lies. Raises NotApplicableError where it would take too long."""
-        self._work.done = 0.0
+        self._work.begin()
         return self._bracket(dp_loss)
 
     def _bracket(self, dp_loss: float) -> tuple[float, float]:
@@ -183,7 +183,7 @@ class ExactLeakage:
     @property
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
-        self._work.done = 0.0
+        self._work.begin(_SOME)
         if any(worst(_SMALL_LOSS * self._share).lower > _SOME for worst in self._beliefs):
             return False
         return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._beliefs)
@@ -195,7 +195,7 @@ class ExactLeakage:
         allowed = (epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE))) / (1 + self._tolerance)
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
-        self._work.done = 0.0
+        self._work.begin(allowed)
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
         while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
@@ -213,7 +213,7 @@ class ExactLeakage:
 
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
-        self._work.done = 0.0
+        self._work.begin()
         reached = [worst(dp_loss * self._share) for worst in self._beliefs]
         adversary = max(reached, key=lambda belief: belief.lower).adversary
         if isinstance(adversary, WindowAdversary):
