@@ -38,7 +38,7 @@ _MOST_NUMBERS: Final = 1.2e7
 """Densities in one table, of all sides or of all windows: a fifth of a second."""
 _MOST_WORK: Final = 4e8
 """Densities computed until one question is answered: five to ten seconds."""
-TOLERANCE: Final = 1e-5
+TOLERANCE: Final = 1e-7
 """A bracket is closed when its ends differ by no more than this, relative to the leakage."""
 
 
