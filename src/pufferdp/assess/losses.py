@@ -53,8 +53,8 @@ class LossesReport(Paged):
     losses: Floats
     """DP loss of each record."""
     leakage: Floats
-    """No algorithm with these losses leaks more about each record under the model. Of more than a thousand records of
-    many states the worst one is exact, and the others are bounded."""
+    """No algorithm with these losses leaks more about each record under the model. Of more than 200 records the worst
+    one alone has a bracket, which bounds the others."""
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
     adversary: Adversary
@@ -74,7 +74,8 @@ class LossesReport(Paged):
     @property
     def worst(self) -> int:
         """The record that leaks most, counted from 1."""
-        return first_of_worst(self.leakage) + 1
+        first, attacked = first_of_worst(self.leakage) + 1, self.attack.record
+        return attacked if attacked is not None and self.length > EACH else first
 
     @property
     def exact(self) -> float | None:
