@@ -394,7 +394,8 @@ class Pass:
         upper = np.minimum(bound + 2 * self.side.rounding(self.distance), group)
         both = inside[0] & inside[1]
         upper = np.where(np.concatenate([both, np.ones((count, 1), dtype=bool)], axis=1), upper, -np.inf)
-        at_ends = read.upper.max(axis=0)
+        least, most = read.upper.min(axis=0), read.upper.max(axis=0)
+        at_ends = np.where(np.isneginf(least), most, least)
         if not self.side.known:
             upper[:, :k] = -np.inf
         if self.side.monotone:
