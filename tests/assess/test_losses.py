@@ -114,7 +114,7 @@ def test_any_start_lies_above_every_start(n):
     found = leakage_of_losses(MarkovChain(transition=W, start="any"), losses, adversary="pufferfish")
     for start in ("stationary", [1, 0, 0], [0, 0.5, 0.5]):
         one = leakage_of_losses(MarkovChain(transition=W, start=start), losses, adversary="pufferfish")
-        assert (found.leakage >= one.leakage - ROOM).all()
+        assert (found.leakage >= one.leakage * (1 - TOLERANCE) - ROOM).all()
     assert (found.exact is not None) == (n == 4)
 
 

@@ -129,7 +129,8 @@ def test_budgets_of_chains_that_end_in_some_states_keep_the_target(seed, k, leng
 def test_budgets_of_more_states_and_of_chains_that_never_forget():
     budget = stream_budget(THREE, 1.0, adversary="pufferfish")
     found = stream_leakage(THREE, budget.losses(30), adversary="pufferfish")
-    assert 0.99 <= found.lower <= found.upper <= 1
+    assert 0.99 <= found.lower <= 1
+    assert found.upper <= 1 + TOLERANCE
     assert budget.ends[0] > budget.constant
     for chain in (IDENTITY, MarkovChain(transition=[[0, 1], [1, 0]])):
         with pytest.raises(NotApplicableError, match="no constant loss keeps a stream without end"):
