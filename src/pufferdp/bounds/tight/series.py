@@ -98,18 +98,16 @@ class Problem:
     def targets(self, at: Ints, cuts: Ints) -> Targets:
         """The targets of some rows, with positions where what a side adds may change."""
         if self.records is not None:
-            row = np.arange(len(at))
-            return Targets(self.own[at], np.stack([row, row]), self.records[:, at], self.group[at])
+            return Targets(self.own[at], np.arange(len(at)), self.records[:, at], self.group[at])
         places = self._positions(cuts) if self.positions is None else self.positions
         row, place = np.repeat(np.arange(len(at)), places.shape[1]), np.tile(np.arange(places.shape[1]), len(at))
         if self.possible is not None:
-            index = np.where(places[0] == ENDLESS, len(self.possible) - 1, places[0]).clip(max=len(self.possible) - 1)
-            values = self.possible[index]
+            values = self.possible[places[0].clip(max=len(self.possible) - 1)]
             x, y = self.rows[1].x[at], self.rows[1].y[at]
             real = values[place, x[row]] & values[place, y[row]]
             row, place = row[real], place[real]
         group = self.group[at][row] if self.positions is None else place
-        return Targets(self.own[at][row], np.stack([row, row]), places[:, place], group)
+        return Targets(self.own[at][row], row, places[:, place], group)
 
     def _positions(self, cuts: Ints) -> Ints:
         """Numbers of records before and after targets, (2, P)."""
@@ -229,7 +227,7 @@ def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats
     search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (guess[0], guess[1]))
     search.measure()
     out = problem.own[at].copy()
-    np.maximum.at(out, search.targets.row[1], search.lower)
+    np.maximum.at(out, search.targets.row, search.lower)
     return out
 
 
@@ -307,12 +305,12 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
     np.maximum.at(out.upper, targets.group[closed], search.upper[closed])
     for target in np.flatnonzero((search.lower >= best[targets.group]) & (search.lower > out.lower[targets.group])):
         group = targets.group[target]
-        out.lower[group], out.row[group] = search.lower[target], at[targets.row[1, target]]
+        out.lower[group], out.row[group] = search.lower[target], at[targets.row[target]]
         out.records[:, group] = targets.records[:, target]
         for i, profile in enumerate(search.sides):
-            end = profile.best_end(int(targets.row[i, target]), int(targets.records[i, target]))
+            end = profile.best_end(int(targets.row[target]), int(targets.records[i, target]))
             out.distance[i, group], out.state[i, group], out.added[i, group], out.log_mu[i, group] = end
-    return np.asarray(at[np.unique(targets.row[1, ~closed])])
+    return np.asarray(at[np.unique(targets.row[~closed])])
 
 
 def steady_problem(
