@@ -11,8 +11,9 @@ from pufferdp.bounds.tight import inputs, search
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.recursion import Pass, Rows, Side, chord_root, explicit
 from pufferdp.bounds.tight.search import first_grid, quick_bounds
-from pufferdp.bounds.tight.series import TOLERANCE, leakage_of_losses, side_tables
+from pufferdp.bounds.tight.series import TOLERANCE, side_tables
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms, newton
 from tests.strategies import SEEDS, examples, random_law
 

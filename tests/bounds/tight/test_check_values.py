@@ -12,8 +12,8 @@ from pufferdp.bounds.hidden.odds import HiddenOdds
 from pufferdp.bounds.tight.approximate import approximate_leakage, carried_delta
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds, largest_log_odds
-from pufferdp.bounds.tight.series import leakage_of_losses
 from pufferdp.models.chain import MarkovChain
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
@@ -111,7 +111,7 @@ def test_unequal_losses(adversary):
         ACTIVITY, [0.1, 0, 0.3, 0.2, 0, 0.1], start=[0.9, 0.1], adversary=adversary, tolerance=TOLERANCE
     )
     assert found.value == pytest.approx(0.455592515, abs=DIGITS)
-    assert found.worst == 3
+    assert found.attack.record == 3
 
 
 def test_zeros():
@@ -176,7 +176,7 @@ def test_values_of_linear_programmes(table, start, losses, pufferfish, bdp):
 def test_approximate_dp(table, n, target, pair, loss, delta, epsilon, carried):
     found = leakage_of_losses(table, [loss] * n, adversary="pufferfish", tolerance=TOLERANCE)
     assert found.upper[target] == pytest.approx(epsilon, abs=SIX_DIGITS)
-    if found.worst == target + 1:
+    if found.attack.record == target + 1:
         assert (found.attack.likelier, found.attack.other) == pair
     assert carried_delta(loss, delta, float(found.upper[target])) == pytest.approx(carried, rel=1e-6)
     whole = approximate_leakage(TightCurve(table, length=n, adversary="pufferfish", tolerance=TOLERANCE), loss, delta)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.bounds.tight.series import TOLERANCE, leakage_of_losses
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.strategies import examples, random_law
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.bounds.tight.series import TOLERANCE, leakage_of_losses
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms, newton
 from tests.strategies import examples, random_law
 

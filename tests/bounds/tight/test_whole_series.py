@@ -12,9 +12,10 @@ import pytest
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.bounds.tight.series import TOLERANCE, leakage_of_losses
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.models.chain import MarkovChain
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import newton
 from tests.strategies import examples, random_law
 

@@ -19,13 +19,12 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
+from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.tight.series import (
     TOLERANCE,
     Problem,
-    Solution,
     attack_of,
     losses_problem,
     lower_ends,
@@ -81,11 +80,14 @@ class ChainBound:
             return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
         if self.closed_form:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
-        first = None
-        found = solve(problem, self.tolerance, first)
+        found = solve(problem, self.tolerance)
         if int(found.row[0]) != self.row:
             self.row, self._log_mu = int(found.row[0]), []
-        return self._result(loss, problem, found)
+        attack = attack_of(self.chain, problem, found, 0, self.adversary)
+        upper = min(attack.upper, self.group(loss))
+        if upper > attack.lower * (1 + self.tolerance):
+            upper = min(upper, self._by_odds(loss))
+        return replace(attack, dp_loss=loss, lower=min(attack.lower, upper), upper=upper).renamed(self.states)
 
     def reached(self, loss: float) -> float:
         """What the worst pair of values at the last loss leaks at least: questions at several μ, improved by turns."""
@@ -108,31 +110,21 @@ class ChainBound:
         return self._odds(loss)
 
     def _own(self, loss: float, problem: Problem) -> TightLeakage:
-        nothing = SideAttack(added=0.0, known=None, records=0, questions=())
-        value = loss if len(problem) else 0.0
-        x, y = (int(problem.rows[1].x[0]), int(problem.rows[1].y[0])) if len(problem) else (0, 0)
+        """What is leaked where no side adds anything: the loss of the record, if it has two values."""
+        if not len(problem):
+            loss_of_pair, x, y = 0.0, 0, 0
+        else:
+            loss_of_pair, x, y = loss, int(problem.rows[1].x[0]), int(problem.rows[1].y[0])
         found = TightLeakage(
             dp_loss=loss,
-            lower=value,
-            upper=value,
+            lower=loss_of_pair,
+            upper=loss_of_pair,
             adversary=self.adversary,
             length=self.length,
-            model=0,
-            record=None,
-            phase=None,
             likelier=x,
             other=y,
-            before=nothing,
-            after=nothing,
         )
         return found.renamed(self.states)
-
-    def _result(self, loss: float, problem: Problem, found: Solution) -> TightLeakage:
-        attack = attack_of(self.chain, problem, found, 0, self.adversary)
-        upper = min(float(found.upper[0]), self.group(loss))
-        if upper > attack.lower * (1 + self.tolerance):
-            upper = min(upper, self._by_odds(loss))
-        return replace(attack, dp_loss=loss, lower=min(attack.lower, upper), upper=upper).renamed(self.states)
 
 
 class TightCurve:

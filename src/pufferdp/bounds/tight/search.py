@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,19 @@ class Targets:
     """(2, J): records on either side; ``ENDLESS``: any number."""
     group: Ints
     """(J,): targets of a group are compared: only the largest leakage of each group is wanted."""
+
+
+class End(NamedTuple):
+    """The end of a side that an explicit algorithm reaches."""
+
+    distance: int = 0
+    """The distance of its record; 0: nothing is asked."""
+    state: int = -1
+    """The known state; −1: an open end."""
+    added: float = 0.0
+    """What the side adds."""
+    log_mu: float = 0.0
+    """The μ of the questions."""
 
 
 class Profile:
@@ -220,8 +233,8 @@ class Profile:
         upper = self._value(self.bounds(), np.where(more, tail, 0.0), row, records, always)
         return self._value(self.lower, 0.0, row, records, read), upper
 
-    def best_end(self, row: int, records: int) -> tuple[int, int, float, float]:
-        """Distance, state (−1: open end), value and log μ of the end behind a lower bound; distance 0: nothing."""
+    def best_end(self, row: int, records: int) -> End:
+        """The end behind the lower bound of a row with some number of records."""
         first = self.first[: np.searchsorted(self.first, records, side="right")]
         ends = self.lower[row, : len(first)].copy()
         place = np.clip(records - first, 0, len(self.possible) - 1)
@@ -229,27 +242,25 @@ class Profile:
         if not self.side.monotone and records != ENDLESS:
             ends[first != records, -1] = -np.inf
         if ends.max(initial=0.0) <= 0:
-            return 0, -1, 0.0, 0.0
+            return End()
         step, state = np.unravel_index(int(ends.argmax()), ends.shape)
         value, log_mu = float(ends[step, state]), float(self.best[row, step, state])
-        return int(first[step]), -1 if state == self.side.size else int(state), value, log_mu
+        return End(int(first[step]), -1 if state == self.side.size else int(state), value, log_mu)
 
 
 class Search:
     """Profiles of both sides of some targets. Both may be one profile, where the chain is the same read backwards."""
 
-    def __init__(
-        self, sides: tuple[Profile, Profile], targets: Callable[[Ints], Targets], guess: tuple[Floats, Floats]
-    ) -> None:
-        self.sides, self.make_targets, self.guess = sides, targets, guess
+    def __init__(self, sides: tuple[Profile, Profile], make_targets: Callable[[Ints], Targets], guess: Floats) -> None:
+        self.sides, self.make_targets, self.guess = sides, make_targets, guess
         self.which = (1,) if sides[0] is sides[1] else (0, 1)
-        self.targets = targets(self._cuts())
-        self.lower = self.upper = self.targets.own
+        self.place_targets()
 
-    def _cuts(self) -> Ints:
-        """Numbers of records at which what a side adds may change."""
+    def place_targets(self) -> None:
+        """Place targets at the numbers of records at which what a side adds may change."""
         first = np.concatenate([side.first for side in self.sides])
-        return np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)]))
+        self.targets = self.make_targets(np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)])))
+        self.lower = self.upper = self.targets.own
 
     def measure(self) -> tuple[Floats, Floats]:
         """What each side adds to each target at least and at most, (2, J) each."""
@@ -274,7 +285,7 @@ class Search:
                 if len(rows[i]):
                     free = np.where(np.isfinite(levels[i]), levels[i], self.guess[i] / 3)
                     self.sides[i].learn(rows[i], grids[i], levels[i], free)
-            self.targets = self.make_targets(self._cuts())
+            self.place_targets()
             self.measure()
             self._ask(floor)
             lower, upper = self.measure()
