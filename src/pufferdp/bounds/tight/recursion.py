@@ -554,13 +554,8 @@ def _at_two(signed: Floats, log_mu: Floats, exponents: Ints, low: Ints, high: In
 def chord_root(signed: Floats, log_mu: Floats, exponents: Ints) -> Floats:
     """The log of the root in μ of the chord between the last positive and the first negative value, (c, Q, v).
 
-    Args:
-        signed: values divided by √μ and by 2^exponent, (c, Q, G, v), along rising μ.
-        log_mu: (Q, G).
-        exponents: (Q, G).
-
-    Returns:
-        The smallest μ where none is positive; +∞ where the last one is.
+    Values, (c, Q, G, v), are divided by √μ and by 2^exponent. The smallest μ where none is positive; +∞ where the last
+    one is.
     """
     many, after = signed.shape[2], _after_positive(signed > 0)
     low, high = np.maximum(after - 1, 0), np.minimum(after, many - 1)
@@ -593,19 +588,18 @@ def _any_start(
     bottom = np.maximum(above - below - noise, 0.0)  # B, at most
     best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
     u, v = np.triu_indices(k)
+    parts = (top, bottom, x[:, :, None], y[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for share in _best_shares(top, bottom, x[:, :, None], y[:, :, None], u, v):
-            mixed = [
-                part[..., u] * (1 - share) + part[..., v] * share
-                for part in (top, bottom, x[:, :, None], y[:, :, None])
-            ]
-            value = np.log(mixed[0]) + np.log(mixed[3]) - np.log(mixed[1]) - np.log(mixed[2])
-            value = np.where((mixed[3] > 0) & (mixed[0] > 0) & either[..., u] & either[..., v], value, -np.inf)
+        for share in _best_shares(*parts, u, v):
+            a, b, s, t = (part[..., u] * (1 - share) + part[..., v] * share for part in parts)
+            roots = np.log(a) - np.log(b)
+            value = np.where(
+                (t > 0) & (a > 0) & either[..., u] & either[..., v], roots + np.log(t) - np.log(s), -np.inf
+            )
             value = np.where(np.isnan(value), np.inf, value)
             value = np.where(width > 0, value, -np.inf)  # nothing lies between equal μ
             pick = value.argmax(axis=3)[..., None]
             found = np.take_along_axis(value, pick, axis=3)[..., 0]
-            roots = np.log(mixed[0]) - np.log(mixed[1])
             root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
             best = np.maximum(best, found)
         ratio = np.where(either[:, :, 0] & (y > 0), y / x, 0.0)
@@ -621,30 +615,21 @@ def _any_start(
 
 def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> list[Floats | float]:
     """Shares of state v at which (s·a)(s·y)/((s·b)(s·x)) may be largest for mixtures of u and v."""
-    numerator = [a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]]
-    denominator = [b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]]
-    (n0, n1, n2), (d0, d1, d2) = numerator, denominator
+    n0, n1, n2 = a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]
+    d0, d1, d2 = b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]
     square, line, rest = n2 * d1 - n1 * d2, 2 * (n2 * d0 - n0 * d2), n1 * d0 - n0 * d1
     root = np.sqrt(np.maximum(line * line - 4 * square * rest, 0.0))
     half = -(line + np.where(line >= 0, root, -root)) / 2
-    odds = [half / square, rest / half]
-    shares = [np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds]
-    return [0.0, 1.0, *shares]
+    odds = (half / square, rest / half)
+    return [0.0, 1.0, *(np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds)]
 
 
 def explicit(side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float) -> Iterator[tuple[Floats, Floats]]:
-    """What algorithms that ask the questions of one μ each add at the first record of some steps, (c, Q, G, k + 1).
+    """What algorithms that ask the questions of one μ each, (Q, G), add at the first record of some steps.
 
-    The second of each pair of arrays has the prior ratios, (c, Q, k + 1), as logarithms. These are lower bounds: the
-    algorithms exist.
-
-    Args:
-        side: the side.
-        rows: its rows, (Q,).
-        log_mu: the μ of the questions, (Q, G).
-        sizes: the number of records of each step.
-        tolerance: inside a block the questions of its first record are asked; blocks in which they change are halved
-            as long as they are larger than this share of the distance.
+    Pairs of arrays: values, (c, Q, G, k + 1), which are lower bounds because the algorithms exist, and prior ratios as
+    logarithms, (c, Q, k + 1). Inside a step of several records the questions of its first record are asked; steps in
+    which they change are halved down to a share, the tolerance, of the distance.
     """
     half = np.exp(log_mu / 2)[..., None]
     return (_reached(side, half, *records) for records in follow(side, rows, log_mu, sizes, tolerance))
@@ -655,8 +640,7 @@ def follow(
 ) -> Iterator[tuple[Floats, Floats, Floats, Ints]]:
     """Numerators and denominators of explicit algorithms at the first record of some steps, (c, Q, G, 2, k).
 
-    Beside them the distributions given either value, (c, Q, 2, k), the losses of the records, (c, Q), and the
-    distances, (c,).
+    Beside them distributions given either value, (c, Q, 2, k), losses of the records, (c, Q), and distances, (c,).
     """
     m, damps, plain = len(side.kernels), np.exp(-side.losses), side.neighbours(rows)
     asked = np.repeat(plain[:, None], log_mu.shape[1], axis=1)

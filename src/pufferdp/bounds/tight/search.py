@@ -60,14 +60,9 @@ class Profile:
     """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
 
     def __init__(self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None) -> None:
-        """Nothing is known at first.
+        """Nothing is known at first. Each row has some number of ``records`` at most, (Q,).
 
-        Args:
-            side: the side.
-            rows: its rows.
-            records: how many records each row has at most, (Q,).
-            tolerance: how near both ends of a bracket are to be, as a share.
-            possible: (t, k): values that the farthest records can have, the last one first; None: all.
+        ``possible``, (t, k), are the values that the farthest records can have, the last one first; None: all.
         """
         self.side, self.rows, self.tolerance = side, rows, tolerance
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
@@ -269,6 +264,12 @@ class Search:
         self.lower, self.upper = self.targets.own + lower.sum(axis=0), self.targets.own + upper.sum(axis=0)
         return lower, upper
 
+    def best(self, floor: Floats) -> Floats:
+        """The largest lower end of each group, and no less than its floor, (groups,)."""
+        best = floor.copy()
+        np.maximum.at(best, self.targets.group, self.lower)
+        return best
+
     def run(self, tolerance: float, floor: Floats) -> None:
         """Narrow the brackets until the largest upper end of each group is near its largest lower end.
 
@@ -289,8 +290,7 @@ class Search:
             self.measure()
             self._ask(floor)
             lower, upper = self.measure()
-            best = floor.copy()
-            np.maximum.at(best, self.targets.group, self.lower)
+            best = self.best(floor)
             goal = best[self.targets.group] * (1 + 0.9 * tolerance)
             wide = self.upper > best[self.targets.group] * (1 + tolerance)
             if not wide.any() or best.min() > _HOPELESS:
@@ -312,8 +312,7 @@ class Search:
 
     def _ask(self, floor: Floats) -> None:
         """Lower bounds for the rows whose targets have the largest upper ends."""
-        best = floor.copy()
-        np.maximum.at(best, self.targets.group, self.lower)
+        best = self.best(floor)
         open_rows = np.unique(self.targets.row[self.upper > best[self.targets.group]])
         for side in (self.sides[i] for i in self.which):
             at, bounds = open_rows, np.where(np.isfinite(side.upper), side.bounds(), -np.inf)
@@ -429,14 +428,8 @@ def quick_bounds(
 ) -> tuple[Floats, Floats]:
     """What rows add at most, (Q,), by one pass, +∞ where that shows nothing; and where μ are missing, (2, Q).
 
-    Args:
-        side: the side.
-        rows: its rows.
-        level: ends need not be read, and farther ones not be followed, once they are bounded by this, (Q,).
-        records: how many records each row has at most, (Q,).
-        exact: whether a series ends behind exactly that many records, or may end before.
-        tolerance: for blocks of records.
-        grid: values of log μ, (Q, G).
+    The pass, at the values of log μ of a ``grid``, (Q, G), is left once all farther ends are bounded by the ``level``,
+    (Q,). A series ends behind ``exact``ly so many ``records``, (Q,), or may end before.
     """
     out, at = np.where(records == 0, 0.0, np.inf), np.flatnonzero(records != 0)
     most = _followed_records(side, records)

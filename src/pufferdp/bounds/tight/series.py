@@ -159,20 +159,17 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     out = _empty(problem, groups)
     if not len(problem):
         return out
-    likely = problem.likely
     if problem.positions is not None:  # every pair may be the worst one somewhere
         _search(problem, np.arange(len(problem)), tolerance, out, last=True)
         return out
+    likely = problem.likely
     order = np.lexsort((-likely, problem.group))
     rank = np.arange(len(order)) - np.searchsorted(problem.group[order], problem.group[order])
     chosen = order[rank < (_FIRST if groups == 1 else 1)]
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
-    waiting = order[~np.isin(order, chosen)]
-    rest += [
-        _above(problem, at, tolerance, out)
-        for at in _chunks(waiting, max(16, (1 << 16) // (_FEW * problem.sides[0].size)))
-    ]
+    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 16) // (_FEW * problem.sides[0].size))
+    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, many)]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
         _search(problem, at, tolerance, out, last=True)
@@ -182,11 +179,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
 def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats]) -> Floats:
     """What explicit algorithms leak through some rows: the questions of μ that are improved by turns (Dinkelbach 1967).
 
-    Args:
-        problem: the targets.
-        at: rows that are likely to leak most.
-        tolerance: how near to the largest value, as a share.
-        log_mu: the best μ of both sides at another loss, to begin with; replaced by those found. Empty: none known.
+    ``log_mu`` has the best μ of both sides at another loss, or is empty; it is filled with those found.
     """
     search = _new_search(problem, at, tolerance, alike=False)
     begin = log_mu or [
@@ -272,11 +265,10 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
     search = _new_search(problem, at, tolerance, alike=problem.alike)
     search.run(tolerance, out.lower)
     targets = search.targets
-    best = out.lower.copy()
-    np.maximum.at(best, targets.group, search.lower)
-    closed = (search.upper <= best[targets.group] * (1 + tolerance)) | last
+    best = search.best(out.lower)[targets.group]
+    closed = (search.upper <= best * (1 + tolerance)) | last
     np.maximum.at(out.upper, targets.group[closed], search.upper[closed])
-    for target in np.flatnonzero((search.lower >= best[targets.group]) & (search.lower > out.lower[targets.group])):
+    for target in np.flatnonzero((search.lower >= best) & (search.lower > out.lower[targets.group])):
         group = targets.group[target]
         out.lower[group], out.row[group] = search.lower[target], at[targets.row[target]]
         out.records[:, group] = targets.records[:, target]
@@ -339,13 +331,8 @@ def side_tables(
 ) -> tuple[Floats, Floats]:
     """What one side of a stationary chain adds at least and at most, by the values of the target, (n, k, k) each.
 
-    Args:
-        chain: the chain.
-        losses: those of the records outwards, used again from the first; a series may end behind any record.
-        adversary: bdp or pufferfish.
-        lane: 0 for the side before the target, 1 for the side after it.
-        records: numbers of records on the side; None: without end.
-        tolerance: how near both ends are to be, as a share.
+    Lane 0 is the side before the target, 1 the side after it. Losses are those of the records outwards, used again from
+    the first. The side has one of some numbers of ``records`` (None: without end), or ends before.
     """
     assert chain.start is not None
     k = chain.size
