@@ -504,13 +504,12 @@ class Pass:
         either = possible[:, 0] | possible[:, 1]
         positive = (seen[..., :k] > 0) @ np.ones(k)  # counted by a product: numpy reduces short axes slowly
         dead = positive == 0
-        least = np.where(dead, self.log_mu, np.inf).min(axis=2)
+        least = np.where(dead, self.log_mu, np.inf).min(axis=2)  # +∞: no μ bounds the ends beyond
         largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
         smallest = np.where(possible[:, 0], np.where(possible[:, 1], ratio[..., :k], -np.inf), np.inf).min(axis=2)
         beyond = 0.0 if side.monotone and not side.known else largest  # open ends alone have a prior ratio of 1
-        tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + beyond + rounding)
         with np.errstate(invalid="ignore"):
-            spread = largest - smallest
+            tail, spread = np.where(np.isinf(least), np.inf, least + beyond + rounding), largest - smallest
         decided = np.asarray((dead | (positive == either.sum(axis=2)[:, :, None])).all(axis=2))
         prior = np.where(np.isfinite(prior), prior, 0.0)
         return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
@@ -593,11 +592,9 @@ def _any_start(
         for share in _best_shares(*parts, u, v):
             a, b, s, t = (part[..., u] * (1 - share) + part[..., v] * share for part in parts)
             roots = np.log(a) - np.log(b)
-            value = np.where(
-                (t > 0) & (a > 0) & either[..., u] & either[..., v], roots + np.log(t) - np.log(s), -np.inf
-            )
-            value = np.where(np.isnan(value), np.inf, value)
-            value = np.where(width > 0, value, -np.inf)  # nothing lies between equal μ
+            value = roots + np.log(t) - np.log(s)
+            real = (t > 0) & (a > 0) & either[..., u] & either[..., v] & (width > 0)  # nothing is between equal μ
+            value = np.where(real, np.where(np.isnan(value), np.inf, value), -np.inf)
             pick = value.argmax(axis=3)[..., None]
             found = np.take_along_axis(value, pick, axis=3)[..., 0]
             root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
@@ -607,10 +604,8 @@ def _any_start(
         last = np.where((g[:, :, -1] > 0).any(axis=2), np.inf, -np.inf)[..., None]
         bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)
         roots = np.concatenate([np.broadcast_to(log_mu[:, :1], first.shape), log_mu[:, :-1] + root, last], axis=2)
-    which = bounds.argmax(axis=2)[..., None]
-    bound = bounds.max(axis=2)
-    with np.errstate(invalid="ignore"):
-        return bound, bound - np.take_along_axis(roots, which, axis=2)[..., 0]
+        which = bounds.argmax(axis=2)[..., None]
+        return bounds.max(axis=2), np.take_along_axis(bounds - roots, which, axis=2)[..., 0]
 
 
 def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> list[Floats | float]:
