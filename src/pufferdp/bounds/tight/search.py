@@ -69,19 +69,14 @@ class Profile:
         self.records, self.endless = _followed_records(side, records), records == ENDLESS
         self.mixtures, self.followed = GRID // 2, 0
         self.depth = int(self.records.max(initial=0))
-        self.sizes: Ints = np.zeros(0, dtype=np.int64)
+        self._set_steps(np.zeros(0, dtype=np.int64))
         shape = (len(rows), 0, side.size + 1)
         self.lower, self.upper, self.prior, self.best, self.loose = (np.zeros(shape) for _ in range(5))
         self.tail, self.far = np.zeros(shape[:2]), np.zeros(len(rows))
 
-    @property
-    def sizes(self) -> Ints:
-        """The number of records of each step, (S,)."""
-        return self._sizes
-
-    @sizes.setter
-    def sizes(self, sizes: Ints) -> None:
-        self._sizes, self.first, self.end = sizes, 1 + np.cumsum(sizes) - sizes, 1 + int(sizes.sum())
+    def _set_steps(self, sizes: Ints) -> None:
+        """Steps with these numbers of records, (S,): their first records, and the distance behind all of them."""
+        self.sizes, self.first, self.end = sizes, 1 + np.cumsum(sizes) - sizes, 1 + int(sizes.sum())
 
     def _extend(self, steps: int) -> int:
         """Make room for some more steps; return how many there are."""
@@ -91,7 +86,7 @@ class Profile:
             new.append(block_size(self.side, distance, self.depth - distance + 1))
             distance += new[-1]
         if new:
-            self.sizes = np.append(self.sizes, new)
+            self._set_steps(np.append(self.sizes, new))
             nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
             upper = nothing + np.inf
             if self.side.uniform:  # group privacy
@@ -117,7 +112,6 @@ class Profile:
             if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
                 work.skip(size)
                 s += 1
-                self.followed = max(self.followed, s)
                 continue
             if size == 1:
                 number = int(np.argmax(np.append(self.sizes[s : s + work.together()] != 1, True)))
@@ -129,12 +123,12 @@ class Profile:
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
             self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
-            self.followed = max(self.followed, s)
             reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
             beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
             flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * np.minimum(self.tail[at, s - 1], 1e9))
             if (beyond | flat | (work.distance > self.records[at])).all():
-                return
+                break
+        self.followed = max(self.followed, s)
 
     def ask(self, at: Ints, log_mu: Floats) -> None:
         """Follow explicit algorithms for some rows, at several μ each, (Q, G)."""
@@ -175,7 +169,7 @@ class Profile:
         source = np.repeat(np.arange(len(self.sizes)), parts)
         begins = np.concatenate([[True], source[1:] != source[:-1]])
         self.followed = int((source < self.followed).sum())
-        self.sizes = np.repeat(self.sizes // parts, parts)
+        self._set_steps(np.repeat(self.sizes // parts, parts))
         self.lower = np.where(begins[:, None], self.lower[:, source], -np.inf)
         self.upper, self.prior, self.best, self.loose = (
             a[:, source] for a in (self.upper, self.prior, self.best, self.loose)
