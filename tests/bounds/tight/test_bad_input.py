@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.bounds.hidden.odds import HiddenOdds
-from pufferdp.bounds.tight.approximate import (
+from pufferdp.bounds.approximate import (
     PrivacyProfile,
     approximate_leakage,
 )
+from pufferdp.bounds.hidden.odds import HiddenOdds
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds
 from pufferdp.bounds.tight.streams import stream_leakage

@@ -1,4 +1,4 @@
-"""Brackets: around linear programmes over all DP algorithms, with and without blocks of records, part by part."""
+"""Brackets, with and without blocks of records, part by part."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tests.oracles import algorithms, newton
 
 WHO = ("bdp", "pufferfish")
 NARROW = 1e-9
-SHARE = 1e-7
-"""Programmes are solved to about this."""
 W = np.array([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]])
 MOVES = np.array([[0, 3, 7], [5, 0, 5], [8, 2, 0]]) / 10
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from pufferdp.bounds.approximate import approximate_leakage, carried_delta
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.hidden.odds import HiddenOdds
-from pufferdp.bounds.tight.approximate import approximate_leakage, carried_delta
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds, largest_log_odds
 from pufferdp.models.chain import MarkovChain
