@@ -37,9 +37,8 @@ class Case:
 
 def leakage_of_losses(transition, losses, *, start="stationary", adversary="bdp", **options) -> SeriesLeakage:
     """What is leaked about each record, for a chain and losses that are checked first."""
-    return series_leakage(
-        inputs.chain(transition, start), inputs.losses(losses), inputs.adversary(adversary), **options
-    )
+    chain = inputs.chain(transition, start)
+    return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), **options)
 
 
 def first_law(transition: np.ndarray, start: str | np.ndarray) -> np.ndarray:

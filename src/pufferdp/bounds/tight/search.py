@@ -51,9 +51,9 @@ class End(NamedTuple):
     state: int = -1
     """The known state; −1: an open end."""
     added: float = 0.0
-    """What the side adds."""
+    """What an explicit algorithm adds there."""
     log_mu: float = 0.0
-    """The μ of the questions."""
+    """The logarithm of μ of its questions."""
 
 
 class Profile:
