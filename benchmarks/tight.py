@@ -14,9 +14,10 @@ import numpy as np
 from benchmarks.quilts import falling, uniform
 from benchmarks.timing import Report, processor_seconds, sized
 from pufferdp.bounds.curves import curve
+from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve
-from pufferdp.bounds.tight.series import leakage_of_losses
+from pufferdp.bounds.tight.series import series_leakage
 from pufferdp.models.chain import MarkovChain
 
 ACTIVITY = np.array([[0.882, 0.118], [0.305, 0.695]])
@@ -117,7 +118,8 @@ def run(report: Report) -> None:
     losses = np.random.default_rng(1).uniform(0.0, 0.5, size=sized(100_000, 200))
     for name, table, goal in (("2 states", ACTIVITY, 1.0), ("4 states", some_chain(4), 5.0)):
         for who in WHO:
-            row(f"{name}, {who}", partial(leakage_of_losses, table, losses, adversary=who, each=False), goal, 1)
+            chain = inputs.chain(table, "stationary")
+            row(f"{name}, {who}", partial(series_leakage, chain, losses, who, each=False), goal, 1)
 
     report.title("the closed form, inverse at epsilon 1: processor seconds")
     for k in (2, 4, 16):

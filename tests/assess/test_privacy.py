@@ -23,7 +23,7 @@ from pufferdp import (
 from pufferdp.assess.dp import EVERY_APPROXIMATE
 from pufferdp.assess.privacy import dp_promise
 from pufferdp.basics.words import up_to
-from pufferdp.bounds.tight.approximate import carried_delta
+from pufferdp.bounds.approximate import carried_delta
 from tests.tolerance import SEARCHED, Between
 
 P = [[0.882, 0.118], [0.305, 0.695]]

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, ParameterError, PrivacyProfile, curves
-from pufferdp.bounds.tight.approximate import (
+from pufferdp.bounds.approximate import (
     allowed_loss,
     carried_delta,
     largest_zcdp,

@@ -22,15 +22,15 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
 from pufferdp.bounds.additive.windows import is_closed
-from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
-from pufferdp.bounds.curves import curves, lowest, small_loss_slopes
-from pufferdp.bounds.tight.approximate import (
+from pufferdp.bounds.approximate import (
     Approximate,
     allowed_loss,
     carried_delta,
     least_delta,
     least_epsilon,
 )
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
+from pufferdp.bounds.curves import curves, lowest, small_loss_slopes
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit

@@ -8,7 +8,7 @@ its own promise.
 
 With deltas: a release that is (loss, delta)-DP on some records is (larger loss, larger delta)-DP on all. So all
 releases together are (M, D)-DP with M and D the largest sums of any record, and Theorem 3 carries that pair over
-(bounds/tight/approximate.py).
+(bounds/approximate.py).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
+from pufferdp.bounds.approximate import allowed_loss, carried_delta
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Lowest, OfRecords
 from pufferdp.bounds.curves import curve, curves, lowest
-from pufferdp.bounds.tight.approximate import allowed_loss, carried_delta
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge

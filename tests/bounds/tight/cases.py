@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.series import SeriesLeakage, series_leakage
 from pufferdp.models.chain import MarkovChain
 from tests.strategies import random_law, random_transition
 
@@ -31,6 +33,12 @@ class Case:
     def law(self) -> np.ndarray:
         """Of the first record."""
         return first_law(self.transition, self.start)
+
+
+def leakage_of_losses(transition, losses, *, start="stationary", adversary="bdp", **options) -> SeriesLeakage:
+    """What is leaked about each record, for a chain and losses that are checked first."""
+    chain = inputs.chain(transition, start)
+    return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), **options)
 
 
 def first_law(transition: np.ndarray, start: str | np.ndarray) -> np.ndarray:

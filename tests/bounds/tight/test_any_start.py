@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.bounds.tight.series import leakage_of_losses
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import newton
 from tests.strategies import SEEDS, examples, random_law
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pufferdp.bounds.tight.approximate import approximate_leakage, carried_delta
+from pufferdp.bounds.approximate import approximate_leakage, carried_delta
 from pufferdp.bounds.tight.chain import TightCurve
 from tests.bounds.tight import cases
 from tests.oracles import algorithms

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.bounds.hidden.odds import HiddenOdds
-from pufferdp.bounds.tight.approximate import (
+from pufferdp.bounds.approximate import (
     PrivacyProfile,
     approximate_leakage,
 )
+from pufferdp.bounds.hidden.odds import HiddenOdds
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds
-from pufferdp.bounds.tight.series import leakage_of_losses
 from pufferdp.bounds.tight.streams import stream_leakage
+from tests.bounds.tight.cases import leakage_of_losses
 
 P = [[0.9, 0.1], [0.2, 0.8]]
 

@@ -9,8 +9,9 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.tight import chain as chains
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve
-from pufferdp.bounds.tight.series import TOLERANCE, leakage_of_losses
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
 from tests.strategies import examples
 

@@ -21,9 +21,9 @@ from pufferdp.bounds.tight.odds import (
     odds_side,
     side_bound,
 )
-from pufferdp.bounds.tight.series import leakage_of_losses
 from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
 from tests.strategies import examples, networks, random_law, random_rows, random_transition
 

@@ -9,7 +9,6 @@ docs/theory/tight.md has the theorems and their proofs. To read the code, in thi
 - ``chain``: ``TightCurve``, the same loss on every record, and its inverse.
 - ``attack``: the worst-case adversary and the worst-case questions.
 - ``odds``: Theorem 4, ``OddsCurve`` for classes of chains, ``TreeOdds``.
-- ``approximate``: Theorem 3, (epsilon, delta) and privacy profiles.
 - ``streams``: losses over time, and budgets for them.
 
 A target has two *sides*: 0 is before it, 1 after it. A *row* is one target with a pair of values, the one that an

@@ -17,13 +17,13 @@ LISTED: Final = 1000
 class SideAttack:
     """One side of the record that is attacked."""
 
-    added: float
+    added: float = 0.0
     """What this side adds to the record's own loss: reached by these questions."""
-    known: tuple[int, int] | None
+    known: tuple[int, int] | None = None
     """The known record: its distance and its state; None: no record of this side is known."""
-    records: int | None
+    records: int | None = 0
     """Unknown records that are asked, up to the known one or the end of the series; None: without end."""
-    questions: tuple[tuple[int, ...], ...]
+    questions: tuple[tuple[int, ...], ...] = ()
     """By distance 1, 2, …: the states whose likelihood is e^loss times that of the others; empty: nothing is asked."""
     first_law: tuple[tuple[int, float], ...] = ()
     """Where the first record may have any distribution: the worst one, as (state, probability)."""
@@ -48,17 +48,17 @@ class TightLeakage:
     adversary: str
     length: int | None
     """Number of records; None: without end."""
-    model: int
+    model: int = 0
     """Which of several chains, counted from 0."""
-    record: int | None
+    record: int | None = None
     """The record that leaks most, counted from 1; None: any that is far from both ends."""
-    phase: int | None
+    phase: int | None = None
     """For kernels that follow each other again and again: the kernel behind the record, counted from 0."""
-    likelier: int
-    other: int
+    likelier: int = 0
+    other: int = 0
     """The algorithm speaks for the first state against the second; equal where nothing leaks."""
-    before: SideAttack
-    after: SideAttack
+    before: SideAttack = SideAttack()
+    after: SideAttack = SideAttack()
 
     @property
     def value(self) -> float:

@@ -19,13 +19,12 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
+from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.tight.series import (
     TOLERANCE,
     Problem,
-    Solution,
     attack_of,
     losses_problem,
     lower_ends,
@@ -81,11 +80,14 @@ class ChainBound:
             return replace(self._own(loss, problem), lower=self.group(loss), upper=self.group(loss))
         if self.closed_form:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
-        first = None
-        found = solve(problem, self.tolerance, first)
+        found = solve(problem, self.tolerance)
         if int(found.row[0]) != self.row:
             self.row, self._log_mu = int(found.row[0]), []
-        return self._result(loss, problem, found)
+        attack = attack_of(self.chain, problem, found, 0, self.adversary)
+        upper = min(attack.upper, self.group(loss))
+        if upper > attack.lower * (1 + self.tolerance):
+            upper = min(upper, self._by_odds(loss))
+        return replace(attack, dp_loss=loss, lower=min(attack.lower, upper), upper=upper).renamed(self.states)
 
     def reached(self, loss: float) -> float:
         """What the worst pair of values at the last loss leaks at least: questions at several μ, improved by turns."""
@@ -108,31 +110,12 @@ class ChainBound:
         return self._odds(loss)
 
     def _own(self, loss: float, problem: Problem) -> TightLeakage:
-        nothing = SideAttack(added=0.0, known=None, records=0, questions=())
+        """What is leaked where no side adds anything: the loss of the record, if it has two values."""
         value = loss if len(problem) else 0.0
-        x, y = (int(problem.rows[1].x[0]), int(problem.rows[1].y[0])) if len(problem) else (0, 0)
-        found = TightLeakage(
-            dp_loss=loss,
-            lower=value,
-            upper=value,
-            adversary=self.adversary,
-            length=self.length,
-            model=0,
-            record=None,
-            phase=None,
-            likelier=x,
-            other=y,
-            before=nothing,
-            after=nothing,
-        )
+        found = TightLeakage(dp_loss=loss, lower=value, upper=value, adversary=self.adversary, length=self.length)
+        if len(problem):
+            found = replace(found, likelier=int(problem.rows[1].x[0]), other=int(problem.rows[1].y[0]))
         return found.renamed(self.states)
-
-    def _result(self, loss: float, problem: Problem, found: Solution) -> TightLeakage:
-        attack = attack_of(self.chain, problem, found, 0, self.adversary)
-        upper = min(float(found.upper[0]), self.group(loss))
-        if upper > attack.lower * (1 + self.tolerance):
-            upper = min(upper, self._by_odds(loss))
-        return replace(attack, dp_loss=loss, lower=min(attack.lower, upper), upper=upper).renamed(self.states)
 
 
 class TightCurve:
@@ -234,8 +217,8 @@ class TightCurve:
         tolerance = max(part.tolerance for _, _, part in self._parts)
         allowed = inputs.target(epsilon) / (1 + tolerance / 4)
         loss = allowed
-        for i, (_, _, part) in enumerate(self._parts):
-            loss = min(loss, self._largest(i, part, allowed, loss))
+        for i in range(len(self._parts)):
+            loss = min(loss, self._largest(i, allowed, loss))
         shrink = max(tolerance / 4, _ROUNDING)
         while loss > 0 and (leaks := self(loss)) > allowed:
             if not math.isfinite(leaks):
@@ -243,15 +226,18 @@ class TightCurve:
             loss, shrink = loss * (allowed / leaks) * (1 - shrink), min(1.0, 2 * shrink)
         return loss
 
-    def _largest(self, i: int, part: ChainBound, allowed: float, most: float) -> float:
+    def _largest(self, i: int, allowed: float, most: float) -> float:
         """The largest loss of one part up to a last check: a root of the worst pair's lower end, then a proof."""
-        wanted, slope = allowed / (1 + 1.25 * part.tolerance), self._slope(part)
+        part = self._parts[i][2]
+        wanted, problem = allowed / (1 + 1.25 * part.tolerance), part.problem(1e-6)
+        # By how much correlation multiplies small losses, about.
+        slope = 1 + float(problem.slopes.sum(axis=0).max()) / 1e-6 if len(problem) else 1.0
         if slope < 1 + 1e-9:
             return most
         loss = min(most, wanted / slope)
         for _ in range(60):
             before = loss, part.row
-            loss = self._root(part, wanted, loss, most)
+            loss = _root(part, wanted, loss, most)
             if loss <= 0:
                 return 0.0
             found = self._leakage(i, loss)
@@ -260,33 +246,26 @@ class TightCurve:
                 return loss if math.isfinite(found.upper) else 0.0
         return loss
 
-    @staticmethod
-    def _slope(part: ChainBound) -> float:
-        """By how much correlation multiplies small losses, about."""
-        problem = part.problem(1e-6)
-        return float((1 + problem.slopes.sum(axis=0) / 1e-6).max(initial=1.0)) if len(problem) else 1.0
 
-    def _root(self, part: ChainBound, wanted: float, first: float, most: float) -> float:
-        """The loss at which the worst pair leaks what is wanted: secants in logarithms."""
-        points: list[tuple[float, float]] = []
-        loss, slope = first, 1.0
-        for _ in range(40):
-            value = part.reached(loss)
-            if value <= 0 or loss < 1e-290:
-                return 0.0
-            points.append((math.log(loss), math.log(value / wanted)))
-            x, y = points[-1]
-            if abs(y) <= max(part.tolerance / 4, _ROUNDING):
-                return loss
-            if len(points) > 1 and points[-2][0] != x:
-                slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
-            step = x - y / slope
-            if step >= math.log(most):
-                if x == math.log(most):
-                    return most
-                step = math.log(most)
-            loss = math.exp(step)
-        return loss
+def _root(part: ChainBound, wanted: float, first: float, most: float) -> float:
+    """The loss, up to the most, at which the worst pair leaks what is wanted: secants in logarithms."""
+    loss, slope = first, 1.0
+    point: tuple[float, float] | None = None
+    for _ in range(40):
+        value = part.reached(loss)
+        if value <= 0 or loss < 1e-290:
+            return 0.0
+        before, point = point, (math.log(loss), math.log(value / wanted))
+        x, y = point
+        if abs(y) <= max(part.tolerance / 4, _ROUNDING):
+            return loss
+        if before is not None and before[0] != x:
+            slope = min(max((before[1] - y) / (before[0] - x), 0.2), 5.0)
+        step = min(x - y / slope, math.log(most))
+        if step == x == math.log(most):
+            return most
+        loss = math.exp(step)
+    return loss
 
 
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -17,9 +18,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.models.chain import irreducible_law, number_array
+from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_law, number_array, scaled
 
-ROW_TOLERANCE: Final = 1e-9
 _RAREST: Final = 1e-250
 """Values that are rarer are not told from those that are impossible."""
 
@@ -54,18 +54,12 @@ class Chain:
     def marginals(self) -> Floats:
         """Laws of the first m records of a chain with a start that is kept, (m, k)."""
         assert self.start is not None
-        laws = [self.start]
-        for kernel in self.kernels[:-1]:
-            laws.append(laws[-1] @ kernel)
-        return np.array(laws)
+        return np.array(list(accumulate(self.kernels[:-1], np.matmul, initial=self.start)))
 
     @cached_property
     def period_kernel(self) -> Floats:
         """The kernel of a whole period, from one first slot to the next."""
-        product = self.kernels[0]
-        for kernel in self.kernels[1:]:
-            product = product @ kernel
-        return np.asarray(product)
+        return np.asarray(reduce(np.matmul, self.kernels))
 
     @cached_property
     def primitive(self) -> bool:
@@ -107,19 +101,10 @@ def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
     if tables.ndim != 3 or tables.shape[1] != tables.shape[2] or tables.size == 0:
         shape = "×".join(str(n) for n in tables.shape)
         raise ModelError(f"{name} is {shape}; it must be a square table, or several of one size", value=transition)
-    bad = np.argwhere(~(np.isfinite(tables) & (tables >= 0)))
-    if len(bad):
-        t, x, y = (int(i) for i in bad[0])
-        value = float(tables[t, x, y])
-        raise ModelError(f"entry {y + 1} of row {x + 1} of {name} is {value:g}; a probability lies between 0 and 1")
-    sums = tables.sum(axis=2)
-    wrong = np.argwhere(np.abs(sums - 1) > ROW_TOLERANCE)
-    if len(wrong):
-        t, x = (int(i) for i in wrong[0])
-        total = float(sums[t, x])
-        raise ModelError(f"row {x + 1} of {name} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}")
-    exact = np.abs(sums - 1) <= tables.shape[2] * 2.0**-52
-    return np.asarray(np.where(exact[..., None], tables, tables / sums[..., None]))
+    wrong = ~(np.isfinite(tables) & (tables >= 0)).all(axis=2) | (np.abs(tables.sum(axis=2) - 1) > ROW_TOLERANCE)
+    for t, x in np.argwhere(wrong)[:1].tolist():
+        check_law(tables[t, x], f"row {x + 1} of {name}")
+    return scaled(tables)
 
 
 def one_round(kernels: Floats) -> Floats:
@@ -147,23 +132,13 @@ def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
     found = number_array(value, name)
     if found.shape != (k,):
         raise ModelError(f"{name} has {found.size} probabilities; it must have one for each of the {k} states")
-    if not (np.isfinite(found) & (found >= 0)).all() or abs(float(found.sum()) - 1) > ROW_TOLERANCE:
-        raise ModelError(f"{name} sums to {float(found.sum()):.12g}; it must be a law: 0 or more, and 1 in all")
-    return np.asarray(found / found.sum())
+    check_law(found, name)
+    return scaled(found)
 
 
 def stationary_law(transition: Floats) -> Floats:
     """The law that a chain keeps; with several closed classes their mean: which mixture is taken does not matter."""
-    k = len(transition)
-    reach = (transition > 0) | np.eye(k, dtype=bool)
-    for _ in range(k.bit_length()):
-        reach = (reach.astype(float) @ reach) > 0
-    classes = {tuple(np.flatnonzero(reach[x] & reach[:, x])) for x in range(k)}
-    closed = [np.array(c) for c in sorted(classes) if set(np.flatnonzero(reach[c[0]])) == set(c)]
-    found = np.zeros(k)
-    for states in closed:
-        found[states] += irreducible_law(transition[np.ix_(states, states)]) / len(closed)
-    return found
+    return np.array(MarkovChain(transition=scaled(transition)).stationary)
 
 
 def supports(found: Chain, length: int) -> Mask:
@@ -228,17 +203,16 @@ def target(value: float, name: str = "epsilon") -> float:
 def leaks_without_bound(chain: Chain) -> bool:
     """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
 
-    Of two values that have no future in common the records to come tell all, each a factor of e^loss. And so do those
-    gone by of a state that can be left for good, after any number of returns: who is there at record i was never
-    elsewhere than where it can be reached from. Asked whether they were there, all i − 1 records say yes, a factor of
-    e^((i − 1)·loss). Of a value that does not lead back, the same questions have a mean that grows at each record by
-    the larger of 1 and ρ e^loss at most, with ρ < 1 for the chance to stay among those states. The quotient has no
-    bound.
+    Records to come tell all about two values that have no future in common. Records gone by tell all about a state that
+    can be left for good after any number of returns: "were you always where this state is reached from?" is answered
+    with yes by each of them, and by others with a chance that falls from record to record.
     """
     if chain.period > 1 or chain.stationary:
         return False
     moves = chain.kernels[0] > 0
-    reach = _closure(moves)
+    reach = moves  # in one step or more
+    for _ in range(len(moves).bit_length()):
+        reach = reach | (reach @ reach)
     transient = (reach & ~reach.T).any(axis=1)
     if (transient & np.diagonal(reach)).any():
         return True
@@ -247,14 +221,6 @@ def leaks_without_bound(chain: Chain) -> bool:
         meets = meets | (moves @ meets @ moves.T)
     there = supports(chain, chain.size**2 + 1)
     return bool((there[:, :, None] & there[:, None, :] & ~meets).any())
-
-
-def _closure(moves: Mask) -> Mask:
-    """Which states are reached from which, in one step or more."""
-    reach = moves
-    for _ in range(len(moves).bit_length()):
-        reach = reach | (reach @ reach)
-    return np.asarray(reach, dtype=bool)
 
 
 def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:

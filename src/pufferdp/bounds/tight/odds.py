@@ -177,10 +177,10 @@ class OddsCurve:
         """
         quotients = log_quotients(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
         log_odds = 0.0
-        for row in range(len(quotients)):
+        for row, own in enumerate(quotients):
             others = np.delete(quotients, row, axis=0).swapaxes(1, 2)
             with np.errstate(invalid="ignore"):
-                log_odds = float(np.fmax.reduce(quotients[row] + others, axis=None, initial=log_odds))
+                log_odds = float(np.fmax.reduce(own + others, axis=None, initial=log_odds))
         pairs = pair_odds([quotients]) if len(quotients) <= PAIRWISE else None
         return cls((log_odds,), None if length is None else checks.length(length), pairs)
 

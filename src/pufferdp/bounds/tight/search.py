@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,8 @@ _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
 _HOPELESS: Final = 300.0
 """A leakage that is larger says that everything is learned: it is given back as it is."""
-_CELLS: Final = 1 << 16
-"""Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
-_STATES: Final = 6
-"""States whose ends explicit algorithms are improved for."""
-ENDLESS: Final = -1
-"""The number of records on a side that has no end."""
+ENDLESS: Final = int(np.iinfo(np.int64).max)
+"""The number of records on a side that has no end, larger than any other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,65 +36,70 @@ class Targets:
     own: Floats
     """(J,): the target's own loss."""
     row: Ints
-    """(2, J): rows of the profiles before and after."""
+    """(J,): the row of both profiles."""
     records: Ints
     """(2, J): records on either side; ``ENDLESS``: any number."""
     group: Ints
     """(J,): targets of a group are compared: only the largest leakage of each group is wanted."""
 
 
+class End(NamedTuple):
+    """The end of a side that an explicit algorithm reaches."""
+
+    distance: int = 0
+    """The distance of its record; 0: nothing is asked."""
+    state: int = -1
+    """The known state; −1: an open end."""
+    added: float = 0.0
+    """What an explicit algorithm adds there."""
+    log_mu: float = 0.0
+    """The logarithm of μ of its questions."""
+
+
 class Profile:
     """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
 
     def __init__(self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None) -> None:
-        """Nothing is known at first.
+        """Nothing is known at first. Each row has some number of ``records`` at most, (Q,).
 
-        Args:
-            side: the side.
-            rows: its rows.
-            records: how many records each row has at most, (Q,).
-            tolerance: how near both ends of a bracket are to be, as a share.
-            possible: (t, k): values that the farthest records can have, the last one first; None: all.
+        ``possible``, (t, k), are the values that the farthest records can have, the last one first; None: all.
         """
         self.side, self.rows, self.tolerance = side, rows, tolerance
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
-        self.records = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
-        self.endless = records == ENDLESS
+        self.records, self.endless = _followed_records(side, records), records == ENDLESS
         self.mixtures, self.followed = GRID // 2, 0
         self.depth = int(self.records.max(initial=0))
-        self.sizes: Ints = np.zeros(0, dtype=np.int64)
-        self.first: Ints = np.zeros(0, dtype=np.int64)
+        self._set_steps(np.zeros(0, dtype=np.int64))
         shape = (len(rows), 0, side.size + 1)
         self.lower, self.upper, self.prior, self.best, self.loose = (np.zeros(shape) for _ in range(5))
         self.tail, self.far = np.zeros(shape[:2]), np.zeros(len(rows))
 
+    def _set_steps(self, sizes: Ints) -> None:
+        """Steps with these numbers of records, (S,): their first records, and the distance behind all of them."""
+        self.sizes, self.first, self.end = sizes, 1 + np.cumsum(sizes) - sizes, 1 + int(sizes.sum())
+
     def _extend(self, steps: int) -> int:
         """Make room for some more steps; return how many there are."""
         new: list[int] = []
-        distance = int(self.first[-1] + self.sizes[-1]) if len(self.sizes) else 1
+        distance = self.end
         while len(new) < steps and distance <= self.depth:
             new.append(block_size(self.side, distance, self.depth - distance + 1))
             distance += new[-1]
         if new:
-            self._set_steps(np.concatenate([self.sizes, new]).astype(np.int64))
-            q, k = len(self.rows), self.side.size + 1
-            more = (q, len(new), k)
-            self.lower = np.concatenate([self.lower, np.full(more, -np.inf)], axis=1)
-            self.upper = np.concatenate([self.upper, np.full(more, np.inf)], axis=1)
+            self._set_steps(np.append(self.sizes, new))
+            nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
+            upper = nothing + np.inf
             if self.side.uniform:  # group privacy
-                known = (self.first + self.sizes - 2)[-len(new) :, None] * self.side.losses[0]
-                last = self.side.losses[0] if self.side.last_loss is None else self.side.last_loss
-                near = np.repeat(known, k - 1, axis=1) if self.side.known else np.full((len(new), k - 1), -np.inf)
-                self.upper[:, -len(new) :] = np.concatenate([near, known + last], axis=1)
-            self.prior, self.best, self.loose = (
-                np.concatenate([a, np.zeros(more)], axis=1) for a in (self.prior, self.best, self.loose)
+                spent = (self.first + self.sizes - 2)[-len(new) :, None] * self.side.losses[0]
+                upper[..., :-1] = spent if self.side.known else -np.inf
+                upper[..., -1:] = spent + self.side.last_losses(self.side.losses)
+            old = (self.lower, self.upper, self.prior, self.best, self.loose)
+            added = (nothing - np.inf, upper, nothing, nothing, nothing)
+            self.lower, self.upper, self.prior, self.best, self.loose = (
+                np.concatenate(pair, axis=1) for pair in zip(old, added, strict=True)
             )
-            self.tail = np.concatenate([self.tail, np.full(more[:2], np.inf)], axis=1)
+            self.tail = np.concatenate([self.tail, nothing[..., 0] + np.inf], axis=1)
         return len(self.sizes)
-
-    def _set_steps(self, sizes: Ints) -> None:
-        self.sizes = sizes
-        self.first = 1 + np.cumsum(sizes) - sizes
 
     def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats) -> None:
         """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,).
@@ -106,20 +107,15 @@ class Profile:
         Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
         """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
-        while True:
-            if s >= len(self.sizes) and self._extend(32) == s:
-                return
-            if self.side.uniform and (work.spent + self.sizes[s] * work.losses <= free[at]).all():
-                work.skip(int(self.sizes[s]))
+        while s < len(self.sizes) or self._extend(32) > s:
+            size, number = int(self.sizes[s]), 1
+            if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
+                work.skip(size)
                 s += 1
-                self.followed = max(self.followed, s)
                 continue
-            if self.sizes[s] == 1:
-                most = work.together(_CELLS)
-                number = int(np.argmax(np.append(self.sizes[s : s + most] != 1, True)))
-                ends = work.singles(number)
-            else:
-                number, ends = 1, work.block(int(self.sizes[s]))
+            if size == 1:
+                number = int(np.argmax(np.append(self.sizes[s : s + work.together()] != 1, True)))
+            ends = work.singles(number) if size == 1 else work.block(size)
             where = np.ix_(at, np.arange(s, s + number))
             upper, loose, before = np.swapaxes(ends.upper, 0, 1), np.swapaxes(ends.loose, 0, 1), self.upper[where]
             self.loose[where] = np.where(upper <= before + 1e-9, loose, self.loose[where])
@@ -127,12 +123,12 @@ class Profile:
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
             self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
-            self.followed = max(self.followed, s)
             reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
             beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
             flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * np.minimum(self.tail[at, s - 1], 1e9))
             if (beyond | flat | (work.distance > self.records[at])).all():
-                return
+                break
+        self.followed = max(self.followed, s)
 
     def ask(self, at: Ints, log_mu: Floats) -> None:
         """Follow explicit algorithms for some rows, at several μ each, (Q, G)."""
@@ -159,7 +155,7 @@ class Profile:
             # The best μ of an end is the quotient that is reached, divided by its prior ratio (Dinkelbach 1967).
             pick = self.lower.argmax(axis=1)[:, None]
             ends, prior = (np.take_along_axis(part, pick, axis=1)[:, 0] for part in (self.lower, self.prior))
-            value, likely = np.maximum(ends.max(axis=1), 0.0), np.argsort(-ends, axis=1)[:, :_STATES]
+            value, likely = np.maximum(ends.max(axis=1), 0.0), np.argsort(-ends, axis=1)[:, : GRID // 8]
             ends, prior = (np.take_along_axis(part, likely, axis=1) for part in (ends, prior))
             log_mu = np.where(np.isfinite(ends), ends, 0.0) - prior
             if (value <= best * (1 + self.tolerance / 16)).all():
@@ -188,90 +184,85 @@ class Profile:
         out[:, 1:] = np.minimum(out[:, 1:], np.where(np.isneginf(out[:, 1:]), np.inf, beyond[:, :, None]))
         return out
 
-    def _value(self, ends: Floats, beyond: Floats, row: Ints, records: Ints) -> Floats:
-        """What a side adds, (J,), for some rows and numbers of records: its open end, or a record that may be known."""
-        count, steps = ends.shape[:2]
-        near = len(self.possible) - 1
+    def beyond(self) -> tuple[Mask, Floats]:
+        """Which rows have ends beyond all steps, and what no algorithm adds there, (Q,) each."""
+        return self.endless | (self.end <= self.records), self.tail.min(axis=1, initial=np.inf)
+
+    def _value(self, ends: Floats, beyond: Floats | float, row: Ints, records: Ints, ended: Mask) -> Floats:
+        """What a side adds, (J,), for some rows and numbers of records: its open end, or a record that may be known.
+
+        Open ends count where the series has ``ended`` at a record that was read, (J,).
+        """
+        near, none = len(self.possible) - 1, np.zeros((len(ends), 1))
         known = np.where(self.possible[-1], ends[..., :-1], -np.inf).max(axis=2, initial=-np.inf)
-        none = np.full((count, 1), -np.inf)
-        known = np.concatenate([none, np.maximum.accumulate(known, axis=1), known.max(axis=1, keepdims=True)], axis=1)
+        known = np.maximum.accumulate(np.concatenate([none - np.inf, known, none - np.inf], axis=1), axis=1)
         every = np.maximum(known[:, -1], np.maximum(ends[..., -1].max(axis=1, initial=0.0), beyond))
-        open_end = np.concatenate([np.zeros((count, 1)), ends[..., -1], every[:, None]], axis=1)
-        far = np.where(records == ENDLESS, ENDLESS, np.maximum(records - near, 0))
-        out = np.maximum(open_end[row, self.step_of(records)], known[row, self.step_of(far)])
+        open_end = np.concatenate([none, ends[..., -1], every[:, None]], axis=1)
+        out = np.where(ended, open_end[row, self.step_of(records)], 0.0)
+        out = np.maximum(out, known[row, self.step_of(np.maximum(records - near, 0))])
         for j in range(near):  # record j of the series is known, and can have few values
-            step = np.where((records == ENDLESS) | (records <= j), 0, self.step_of(np.maximum(records - j, 0)))
-            inside = (step > 0) & (step <= steps)
+            step = self.step_of(np.maximum(records - j, 0))
+            inside = (step > 0) & (step <= len(self.sizes))
             value = np.where(self.possible[j], ends[row, np.where(inside, step - 1, 0), :-1], -np.inf).max(axis=1)
             out = np.where(inside, np.maximum(out, value), out)
         return np.asarray(np.maximum(out, 0.0))
 
     def step_of(self, records: Ints) -> Ints:
         """The number of the step that holds a record, from 1 on; 0: no record, the number of steps + 1: beyond all."""
-        step = np.searchsorted(self.first, records, side="right")
-        beyond = records >= (self.first[-1] + self.sizes[-1] if len(self.sizes) else 1)
-        return np.where(records == 0, 0, np.where((records == ENDLESS) | beyond, len(self.sizes) + 1, step))
+        return np.searchsorted(np.append(self.first, self.end), records, side="right")
 
     def limits(self, row: Ints, records: Ints) -> tuple[Floats, Floats]:
         """What a side adds at least and at most, (J,) each, for some rows and numbers of records."""
-        nothing = np.zeros(len(self.rows))
         if not len(self.sizes):
-            return nothing[row], nothing[row]
-        tail = np.minimum.accumulate(self.tail, axis=1)[:, -1]
-        tail = np.where(self.endless | (self.first[-1] + self.sizes[-1] <= self.records), tail, 0.0)
-        lower, step = self.lower, self.step_of(records)
-        if not self.side.monotone:  # an open end is reached at exactly its number of records
-            first = self.first[(step - 1).clip(0, len(self.first) - 1)]
-            exact = (records == ENDLESS) | (step == 0) | (first == records)
-            closed = lower.copy()
-            closed[..., -1] = -np.inf
-            low = np.where(exact, self._value(lower, nothing, row, records), self._value(closed, nothing, row, records))
-        else:
-            low = self._value(lower, nothing, row, records)
-        return low, self._value(self.bounds(), tail, row, records)
+            return np.zeros(len(row)), np.zeros(len(row))
+        more, tail = self.beyond()
+        always = np.ones(len(row), dtype=bool)
+        # Unless longer sides add as much, an open end is reached at exactly its number of records.
+        read = always if self.side.monotone else (records == ENDLESS) | np.isin(records, self.first)
+        upper = self._value(self.bounds(), np.where(more, tail, 0.0), row, records, always)
+        return self._value(self.lower, 0.0, row, records, read), upper
 
-    def best_end(self, row: int, records: int) -> tuple[int, int, float, float]:
-        """Distance, state (−1: open end), value and log μ of the end behind a lower bound; distance 0: nothing."""
-        steps = len(self.sizes) if records == ENDLESS else int(np.searchsorted(self.first, records, side="right"))
-        ends = self.lower[row, :steps].copy()
-        if records != ENDLESS:
-            place = np.clip(records - self.first[:steps], 0, len(self.possible) - 1)
-            ends[:, :-1] = np.where(self.possible[place], ends[:, :-1], -np.inf)
-            if not self.side.monotone:
-                ends[self.first[:steps] != records, -1] = -np.inf
-        if steps == 0 or ends.max() <= 0:
-            return 0, -1, 0.0, 0.0
+    def best_end(self, row: int, records: int) -> End:
+        """The end behind the lower bound of a row with some number of records."""
+        first = self.first[: np.searchsorted(self.first, records, side="right")]
+        ends = self.lower[row, : len(first)].copy()
+        place = np.clip(records - first, 0, len(self.possible) - 1)
+        ends[:, :-1] = np.where(self.possible[place], ends[:, :-1], -np.inf)
+        if not self.side.monotone and records != ENDLESS:
+            ends[first != records, -1] = -np.inf
+        if ends.max(initial=0.0) <= 0:
+            return End()
         step, state = np.unravel_index(int(ends.argmax()), ends.shape)
         value, log_mu = float(ends[step, state]), float(self.best[row, step, state])
-        return int(self.first[step]), -1 if state == self.side.size else int(state), value, log_mu
+        return End(int(first[step]), -1 if state == self.side.size else int(state), value, log_mu)
 
 
 class Search:
     """Profiles of both sides of some targets. Both may be one profile, where the chain is the same read backwards."""
 
-    def __init__(
-        self, sides: tuple[Profile, Profile], targets: Callable[[Ints], Targets], guess: tuple[Floats, Floats]
-    ) -> None:
-        self.sides, self.make_targets, self.guess = sides, targets, guess
+    def __init__(self, sides: tuple[Profile, Profile], make_targets: Callable[[Ints], Targets], guess: Floats) -> None:
+        self.sides, self.make_targets, self.guess = sides, make_targets, guess
         self.which = (1,) if sides[0] is sides[1] else (0, 1)
-        self.targets = targets(self._cuts())
+        self.place_targets()
+
+    def place_targets(self) -> None:
+        """Place targets at the numbers of records at which what a side adds may change."""
+        first = np.concatenate([side.first for side in self.sides])
+        self.targets = self.make_targets(np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)])))
         self.lower = self.upper = self.targets.own
 
-    def _cuts(self) -> Ints:
-        """Numbers of records at which what a side adds may change."""
-        first = np.concatenate([side.first for side in self.sides])
-        return np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)]))
-
-    def measure(self) -> tuple[list[Floats], list[Floats]]:
-        """What each side adds to each target at least and at most: two lists of (J,)."""
-        lower, upper = [], []
-        for i, side in enumerate(self.sides):
-            least, most = side.limits(self.targets.row[i], self.targets.records[i])
-            lower.append(least)
-            upper.append(most)
-        self.lower = self.targets.own + lower[0] + lower[1]
-        self.upper = self.targets.own + upper[0] + upper[1]
+    def measure(self) -> tuple[Floats, Floats]:
+        """What each side adds to each target at least and at most, (2, J) each."""
+        limits = [self.sides[i].limits(self.targets.row, self.targets.records[i]) for i in (0, 1)]
+        lower, upper = np.swapaxes(limits, 0, 1)
+        self.lower, self.upper = self.targets.own + lower.sum(axis=0), self.targets.own + upper.sum(axis=0)
         return lower, upper
+
+    def best(self, floor: Floats) -> Floats:
+        """The largest lower end of each group, and no less than its floor, (groups,)."""
+        best = floor.copy()
+        np.maximum.at(best, self.targets.group, self.lower)
+        return best
 
     def run(self, tolerance: float, floor: Floats) -> None:
         """Narrow the brackets until the largest upper end of each group is near its largest lower end.
@@ -289,12 +280,11 @@ class Search:
                 if len(rows[i]):
                     free = np.where(np.isfinite(levels[i]), levels[i], self.guess[i] / 3)
                     self.sides[i].learn(rows[i], grids[i], levels[i], free)
-            self.targets = self.make_targets(self._cuts())
+            self.place_targets()
             self.measure()
             self._ask(floor)
             lower, upper = self.measure()
-            best = floor.copy()
-            np.maximum.at(best, self.targets.group, self.lower)
+            best = self.best(floor)
             goal = best[self.targets.group] * (1 + 0.9 * tolerance)
             wide = self.upper > best[self.targets.group] * (1 + tolerance)
             if not wide.any() or best.min() > _HOPELESS:
@@ -304,64 +294,55 @@ class Search:
                 return  # blocks, rounding, or a chain that never forgets: no more is to be had
             wide = self.upper > goal
             for i in self.which:
-                need = self._need(i, wide, goal, lower, upper)
-                levels[i] = need.min(axis=1)
-                open_ends = self._open_ends(self.sides[i], need)
-                rows[i], grids[i] = next_grid(self.sides[i], need, open_ends)
-                loose = open_ends & (self.sides[i].loose > tolerance / 2 * need[:, :-1, None])
-                if loose.any() and len(self.sides[i].sizes) < 1 << 12:
-                    self.sides[i].split((self.sides[i].sizes > 1) & loose.any(axis=(0, 2)))
+                side, need = self.sides[i], self._need(i, wide, goal, lower, upper)
+                levels[i], ends = need.min(axis=1), side.bounds()
+                open_ends = (ends > need[:, :-1, None]) & (ends > 0)
+                rows[i], grids[i] = next_grid(side, need, open_ends)
+                loose = open_ends & (side.loose > tolerance / 2 * need[:, :-1, None])
+                if loose.any() and len(side.sizes) < 1 << 12:
+                    side.split((side.sizes > 1) & loose.any(axis=(0, 2)))
             if not any(len(rows[i]) for i in self.which):
                 return
 
     def _ask(self, floor: Floats) -> None:
         """Lower bounds for the rows whose targets have the largest upper ends."""
-        best = floor.copy()
-        np.maximum.at(best, self.targets.group, self.lower)
-        open_targets = self.upper > best[self.targets.group]
-        for i in self.which:
-            side = self.sides[i]
-            at = np.unique(self.targets.row[i, open_targets])
+        best = self.best(floor)
+        open_rows = np.unique(self.targets.row[self.upper > best[self.targets.group]])
+        for side in (self.sides[i] for i in self.which):
+            at, bounds = open_rows, np.where(np.isfinite(side.upper), side.bounds(), -np.inf)
             if not len(at) or not len(side.sizes):
                 continue
-            bounds = np.where(np.isfinite(side.upper[at]), side.bounds()[at], -np.inf)
             if len(at) > 64 and len(best) == 1:
-                at = at[np.argsort(-bounds.max(axis=(1, 2)))[:64]]
-                bounds = np.where(np.isfinite(side.upper[at]), side.bounds()[at], -np.inf)
+                at = at[np.argsort(-bounds[at].max(axis=(1, 2)))[:64]]
             # An algorithm reaches its own μ wherever the vector is still positive, so μ are tried between both ends.
             levels = []
-            for values in (bounds, side.lower[at]):
-                flat = values.reshape(len(at), -1)
-                pick = flat.argmax(axis=1)
-                prior = side.prior[at].reshape(len(at), -1)[np.arange(len(at)), pick]
-                top = flat[np.arange(len(at)), pick]
+            for values in (bounds, side.lower):
+                flat, prior = (part[at].reshape(len(at), -1) for part in (values, side.prior))
+                pick = flat.argmax(axis=1)[:, None]
+                top, prior = (np.take_along_axis(part, pick, axis=1) for part in (flat, prior))
                 levels.append(np.clip(np.where(np.isfinite(top), top, 0.0) - prior, -600, 600))
-            high, low = levels[0][:, None], np.minimum(levels[0], levels[1])[:, None]
-            side.ask(
-                at,
-                np.concatenate(
-                    [low + (high - low) * np.array([0.15, 0.45, 0.75, 0.95]), high, levels[1][:, None]], axis=1
-                ),
-            )
+            high, reached = levels
+            low = np.minimum(high, reached)
+            between = low + (high - low) * np.array([0.15, 0.45, 0.75, 0.95])
+            side.ask(at, np.concatenate([between, high, reached], axis=1))
 
-    def _need(self, side: int, wide: Mask, goal: Floats, lower: list[Floats], upper: list[Floats]) -> Floats:
+    def _need(self, side: int, wide: Mask, goal: Floats, lower: Floats, upper: Floats) -> Floats:
         """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
-        own, other, profile = self.targets.own[wide], 1 - side, self.sides[side]
-        slack = np.maximum(goal[wide] - own - lower[0][wide] - lower[1][wide], 0.0) / 2
-        need = np.maximum(lower[side][wide] + slack, goal[wide] - own - upper[other][wide])
-        step = profile.step_of(self.targets.records[side][wide])
+        left, profile = (goal - self.targets.own)[wide], self.sides[side]
+        slack = np.maximum(left - lower[:, wide].sum(axis=0), 0.0) / 2
+        need = np.maximum(lower[side, wide] + slack, left - upper[1 - side, wide])
+        step = profile.step_of(self.targets.records[side, wide])
         out = np.full((len(profile.rows), len(profile.sizes) + 1), np.inf)
         some = step > 0
-        np.minimum.at(out, (self.targets.row[side][wide][some], step[some] - 1), need[some])
+        np.minimum.at(out, (self.targets.row[wide][some], step[some] - 1), need[some])
         if profile.side.known or (step == len(profile.sizes) + 1).any():
             out = np.minimum.accumulate(out[:, ::-1], axis=1)[:, ::-1]
         return out
 
-    @staticmethod
-    def _open_ends(side: Profile, need: Floats) -> Mask:
-        """Ends that are not yet bounded by their level, (Q, S, k + 1)."""
-        ends = side.bounds()
-        return np.asarray((ends > need[:, :-1, None]) & (ends > 0))
+
+def _followed_records(side: Side, records: Ints) -> Ints:
+    """How many records are followed at most; without end as many as it takes to forget the target, or give up."""
+    return np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
 
 
 def first_grid(side: Side, rows: Rows, levels: Floats, times: tuple[float, ...]) -> Floats:
@@ -402,8 +383,7 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     """
     if not len(side.sizes):
         return np.zeros(0, dtype=np.int64), np.zeros((0, 1))
-    tails = np.minimum.accumulate(side.tail, axis=1)[:, -1]
-    more = side.endless | (side.first[-1] + side.sizes[-1] <= side.records)
+    more, tails = side.beyond()
     seen = open_ends & (np.arange(len(side.sizes)) < side.followed)[:, None]
     tail_open = (more & (tails > need[:, -1])) | (open_ends & ~seen).any(axis=(1, 2))
     level, after = need[:, :-1, None], np.concatenate([side.prior[:, 1:], side.prior[:, -1:]], axis=1)
@@ -442,17 +422,11 @@ def quick_bounds(
 ) -> tuple[Floats, Floats]:
     """What rows add at most, (Q,), by one pass, +∞ where that shows nothing; and where μ are missing, (2, Q).
 
-    Args:
-        side: the side.
-        rows: its rows.
-        level: ends need not be read, and farther ones not be followed, once they are bounded by this, (Q,).
-        records: how many records each row has at most, (Q,).
-        exact: whether a series ends behind exactly that many records, or may end before.
-        tolerance: for blocks of records.
-        grid: values of log μ, (Q, G).
+    The pass, at the values of log μ of a ``grid``, (Q, G), is left once all farther ends are bounded by the ``level``,
+    (Q,). A series ends behind ``exact``ly so many ``records``, (Q,), or may end before.
     """
     out, at = np.where(records == 0, 0.0, np.inf), np.flatnonzero(records != 0)
-    most = np.where(records == ENDLESS, 1 << (48 if side.uniform else 13), records)
+    most = _followed_records(side, records)
     depth, top = int(most.max(initial=0)), np.zeros(len(rows))
     missing = np.array([grid[:, -1], grid[:, 0]])
     work = Pass(side, rows.pick(at), grid[at], tolerance)
@@ -464,8 +438,7 @@ def quick_bounds(
             work.skip(size)
             top[at] = behind
             continue
-        some = min(work.together(_CELLS), depth - first + 1)
-        ends = work.singles(some) if size == 1 else work.block(size)
+        ends = work.singles(min(work.together(), depth - first + 1)) if size == 1 else work.block(size)
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
         if exact and not side.monotone:
             ends_here = (distances == most[at]) | (records[at] == ENDLESS)

@@ -10,19 +10,18 @@ the distributions given either value. The first pairs are searched; the others n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage, questions_of
 from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.recursion import Rows, Side, best_first_distribution, follow
-from pufferdp.bounds.tight.search import ENDLESS, Profile, Search, Targets, first_grid, quick_bounds
+from pufferdp.bounds.tight.search import ENDLESS, GRID, End, Profile, Search, Targets, first_grid, quick_bounds
 
 TOLERANCE: Final = 1e-3
 """The upper end of a bracket is larger than the lower one by at most this share."""
@@ -30,9 +29,8 @@ _FIRST: Final = 12
 """Pairs that are searched before the others are compared with them."""
 _CHUNK: Final = 256
 """Rows that are searched together."""
-_FEW: Final = 8
+_FEW: Final = GRID // 6
 """Values of μ by which rows are compared with what others leak."""
-_ROUNDS: Final = 3
 
 
 def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
@@ -98,18 +96,16 @@ class Problem:
     def targets(self, at: Ints, cuts: Ints) -> Targets:
         """The targets of some rows, with positions where what a side adds may change."""
         if self.records is not None:
-            row = np.arange(len(at))
-            return Targets(self.own[at], np.stack([row, row]), self.records[:, at], self.group[at])
+            return Targets(self.own[at], np.arange(len(at)), self.records[:, at], self.group[at])
         places = self._positions(cuts) if self.positions is None else self.positions
         row, place = np.repeat(np.arange(len(at)), places.shape[1]), np.tile(np.arange(places.shape[1]), len(at))
         if self.possible is not None:
-            index = np.where(places[0] == ENDLESS, len(self.possible) - 1, places[0]).clip(max=len(self.possible) - 1)
-            values = self.possible[index]
+            values = self.possible[places[0].clip(max=len(self.possible) - 1)]
             x, y = self.rows[1].x[at], self.rows[1].y[at]
             real = values[place, x[row]] & values[place, y[row]]
             row, place = row[real], place[real]
         group = self.group[at][row] if self.positions is None else place
-        return Targets(self.own[at][row], np.stack([row, row]), places[:, place], group)
+        return Targets(self.own[at][row], row, places[:, place], group)
 
     def _positions(self, cuts: Ints) -> Ints:
         """Numbers of records before and after targets, (2, P)."""
@@ -124,31 +120,19 @@ class Problem:
 
 
 def _slope(side: Side, rows: Rows, length: int | None) -> Floats:
-    """Losses times total variations, summed over distances, (N,)."""
-    if side.uniform:
-        total, far, before = np.zeros(len(rows)), 1, 0
-        power, most = side.kernels[0], 1 << 40 if length is None else length
-        while far < 2 * most:
-            distributions = power / power.sum(axis=1, keepdims=True).clip(1e-300)
-            apart = np.abs(distributions[rows.x] - distributions[rows.y]).sum(axis=1) / 2
-            total += apart * (min(far, most) - before)
-            if apart.max(initial=0.0) < 1e-9:
-                break
-            power, far, before = power @ power, 2 * far, far
-            power = power / power.max()
-        return np.asarray(total * side.losses[0] + 1e-12)
-    m, total = len(side.kernels), np.zeros(len(rows))
-    power, pairs, which = (
-        side.kernels,
-        *np.unique(np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True),
-    )
-    for d in range(64 if length is None else min(64, length)):
+    """Losses times total variations, summed over distances, (N,); uniform sides are read where distances double."""
+    m, total, before, distance, power = len(side.kernels), np.zeros(len(rows)), 0, 1, side.kernels
+    most = min(1 << 40 if side.uniform else 64, length or ENDLESS)
+    pairs, which = np.unique(np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True)
+    while before < most:
         distributions = power / power.sum(axis=2, keepdims=True).clip(1e-300)
         apart = np.abs(distributions[pairs[0], pairs[1]] - distributions[pairs[0], pairs[2]]).sum(axis=1) / 2
-        total += apart[which.reshape(-1)] * side.losses[(rows.offsets + d) % len(side.losses)]
-        if apart.max(initial=0.0) < 1e-3:
+        losses = side.losses[(rows.offsets + distance - 1) % len(side.losses)]
+        total += apart[which.reshape(-1)] * (min(distance, most) - before) * losses
+        if apart.max(initial=0.0) < (1e-9 if side.uniform else 1e-3):
             break
-        power = power @ side.kernels[(np.arange(m) + d + 1) % m]
+        before, distance = distance, 2 * distance if side.uniform else distance + 1
+        power = power @ (power if side.uniform else side.kernels[(np.arange(m) + before) % m])
         power = power / power.max(axis=(1, 2), keepdims=True)
     return total + 1e-12
 
@@ -165,42 +149,27 @@ class Solution:
     """(groups,): the row of the problem that reaches the lower end; −1: the loss alone."""
     records: Ints
     """(2, groups): records on either side of it."""
-    distance: Ints
-    """(2, groups): the distance of the end of each side; 0: nothing is asked."""
-    state: Ints
-    """(2, groups): the known state; −1: none is known."""
-    added: Floats
-    """(2, groups): what each side adds."""
-    log_mu: Floats
-    """(2, groups): the μ of the questions."""
+    ends: list[tuple[End, ...]]
+    """The ends of both sides of each group."""
 
 
-def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = None) -> Solution:
-    """Bracket the largest leakage of each group.
-
-    Args:
-        problem: the targets.
-        tolerance: how near both ends are to be, as a share.
-        first: rows that are searched before the others, where it is known which leak most.
-    """
+def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
+    """Bracket the largest leakage of each group, with ends that differ by at most the tolerance, as a share."""
     groups = int(problem.group.max(initial=0)) + 1 if problem.positions is None else problem.positions.shape[1]
     out = _empty(problem, groups)
     if not len(problem):
         return out
-    likely = problem.likely
     if problem.positions is not None:  # every pair may be the worst one somewhere
         _search(problem, np.arange(len(problem)), tolerance, out, last=True)
         return out
+    likely = problem.likely
     order = np.lexsort((-likely, problem.group))
     rank = np.arange(len(order)) - np.searchsorted(problem.group[order], problem.group[order])
-    chosen = order[rank < (_FIRST if groups == 1 else 1)] if first is None else first
+    chosen = order[rank < (_FIRST if groups == 1 else 1)]
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
-    waiting = order[~np.isin(order, chosen)]
-    rest += [
-        _above(problem, at, tolerance, out)
-        for at in _chunks(waiting, max(16, (1 << 16) // (_FEW * problem.sides[0].size)))
-    ]
+    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 16) // (_FEW * problem.sides[0].size))
+    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, many)]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
         _search(problem, at, tolerance, out, last=True)
@@ -210,27 +179,30 @@ def solve(problem: Problem, tolerance: float = TOLERANCE, first: Ints | None = N
 def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats]) -> Floats:
     """What explicit algorithms leak through some rows: the questions of μ that are improved by turns (Dinkelbach 1967).
 
-    Args:
-        problem: the targets.
-        at: rows that are likely to leak most.
-        tolerance: how near to the largest value, as a share.
-        log_mu: the best μ of both sides at another loss, to begin with; replaced by those found. Empty: none known.
+    ``log_mu`` has the best μ of both sides at another loss, or is empty; it is filled with those found.
     """
-    profiles = []
-    for i in (0, 1):
-        possible, rows = problem.possible if i == 0 else None, problem.rows[i].pick(at)
-        profiles.append(Profile(problem.sides[i], rows, problem.longest(i, at), tolerance, possible))
-    guess = np.minimum(1.2 * problem.slopes[:, at] + 0.01, 4.0)
+    search = _new_search(problem, at, tolerance, alike=False)
     begin = log_mu or [
-        first_grid(profile.side, profile.rows, guess[i][:, None] * np.array([0.33, 0.7, 1.0]), (1, 2, 4))
-        for i, profile in enumerate(profiles)
+        first_grid(profile.side, profile.rows, guess[:, None] * np.array([0.33, 0.7, 1.0]), (1, 2, 4))
+        for profile, guess in zip(search.sides, search.guess, strict=True)
     ]
-    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in zip(profiles, begin, strict=True)]
-    search = Search((profiles[0], profiles[1]), lambda cuts: problem.targets(at, cuts), (guess[0], guess[1]))
+    pairs = zip(search.sides, begin, strict=True)
+    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in pairs]
+    search.place_targets()
     search.measure()
     out = problem.own[at].copy()
-    np.maximum.at(out, search.targets.row[1], search.lower)
+    np.maximum.at(out, search.targets.row, search.lower)
     return out
+
+
+def _new_search(problem: Problem, at: Ints, tolerance: float, *, alike: bool) -> Search:
+    """A search of some rows of which nothing is known; sides that are alike share a profile."""
+    before, after = (
+        Profile(problem.sides[i], problem.rows[i].pick(at), problem.longest(i, at), tolerance, possible)
+        for i, possible in enumerate((problem.possible, None))
+    )
+    guess = np.minimum(1.2 * problem.slopes[:, at] + 0.01, 4.0)
+    return Search((after if alike else before, after), lambda cuts: problem.targets(at, cuts), guess)
 
 
 def _chunks(rows: Ints, size: int) -> Iterator[Ints]:
@@ -244,11 +216,10 @@ def _empty(problem: Problem, groups: int) -> Solution:
         np.maximum.at(own, problem.group, problem.own)
     elif len(problem):
         own[:] = problem.own.max()
-    nothing, none = np.zeros((2, groups)), np.zeros((2, groups), dtype=np.int64)
     row = np.full(groups, -1, dtype=np.int64)
     order = np.argsort(problem.own, kind="stable")
     row[problem.group[order]] = order
-    return Solution(own.copy(), own, row, none, none.copy(), none - 1, nothing, nothing.copy())
+    return Solution(own.copy(), own, row, np.zeros((2, groups), dtype=np.int64), [(End(), End())] * groups)
 
 
 def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
@@ -264,7 +235,7 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     grids = [
         first_grid(problem.sides[i], problem.rows[i].pick(at), levels[i][:, None], (1, 1.5, 2.5, 4)) for i in (0, 1)
     ]
-    for _ in range(_ROUNDS):
+    for _ in range(3):
         added, missing = np.full((2, len(at)), np.inf), {}
         for i in sides:
             rows, longest = problem.rows[i].pick(at), problem.longest(i, at)
@@ -291,28 +262,19 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
 
     Rows that stay open may be closed later, when more is known to leak elsewhere.
     """
-    after = Profile(problem.sides[1], problem.rows[1].pick(at), problem.longest(1, at), tolerance)
-    before = after
-    if not problem.alike:
-        longest = problem.longest(0, at)
-        before = Profile(problem.sides[0], problem.rows[0].pick(at), longest, tolerance, problem.possible)
-    slopes = problem.slopes[:, at]
-    guess = np.minimum(1.2 * slopes + 0.01, 4.0)
-    search = Search((before, after), lambda cuts: problem.targets(at, cuts), (guess[0], guess[1]))
+    search = _new_search(problem, at, tolerance, alike=problem.alike)
     search.run(tolerance, out.lower)
     targets = search.targets
-    best = out.lower.copy()
-    np.maximum.at(best, targets.group, search.lower)
-    closed = (search.upper <= best[targets.group] * (1 + tolerance)) | last
+    best = search.best(out.lower)[targets.group]
+    closed = (search.upper <= best * (1 + tolerance)) | last
     np.maximum.at(out.upper, targets.group[closed], search.upper[closed])
-    for target in np.flatnonzero((search.lower >= best[targets.group]) & (search.lower > out.lower[targets.group])):
+    for target in np.flatnonzero((search.lower >= best) & (search.lower > out.lower[targets.group])):
         group = targets.group[target]
-        out.lower[group], out.row[group] = search.lower[target], at[targets.row[1, target]]
+        out.lower[group], out.row[group] = search.lower[target], at[targets.row[target]]
         out.records[:, group] = targets.records[:, target]
-        for i, profile in enumerate(search.sides):
-            end = profile.best_end(int(targets.row[i, target]), int(targets.records[i, target]))
-            out.distance[i, group], out.state[i, group], out.added[i, group], out.log_mu[i, group] = end
-    return np.asarray(at[np.unique(targets.row[1, ~closed])])
+        sides = zip(search.sides, targets.records[:, target].tolist(), strict=True)
+        out.ends[group] = tuple(side.best_end(int(targets.row[target]), records) for side, records in sides)
+    return np.asarray(at[np.unique(targets.row[~closed])])
 
 
 def steady_problem(
@@ -369,13 +331,8 @@ def side_tables(
 ) -> tuple[Floats, Floats]:
     """What one side of a stationary chain adds at least and at most, by the values of the target, (n, k, k) each.
 
-    Args:
-        chain: the chain.
-        losses: those of the records outwards, used again from the first; a series may end behind any record.
-        adversary: bdp or pufferfish.
-        lane: 0 for the side before the target, 1 for the side after it.
-        records: numbers of records on the side; None: without end.
-        tolerance: how near both ends are to be, as a share.
+    Lane 0 is the side before the target, 1 the side after it. Losses are those of the records outwards, used again from
+    the first. The side has one of some numbers of ``records`` (None: without end), or ends before.
     """
     assert chain.start is not None
     k = chain.size
@@ -423,8 +380,6 @@ def _not_empty(losses: Floats) -> Floats:
 class SeriesLeakage:
     """What a series leaks about each of its records, whatever the algorithm."""
 
-    losses: Floats
-    """The DP loss of each record."""
     lower: Floats
     """Some algorithm with these losses leaks as much about each record."""
     upper: Floats
@@ -437,39 +392,6 @@ class SeriesLeakage:
         """No algorithm with these losses leaks more about any record."""
         return float(self.upper.max())
 
-    @property
-    def worst(self) -> int:
-        """The record with the largest lower end, counted from 1."""
-        return int(np.argmax(self.lower)) + 1
-
-
-def leakage_of_losses(
-    transition: npt.ArrayLike,
-    losses: npt.ArrayLike,
-    *,
-    start: str | npt.ArrayLike = "stationary",
-    adversary: str = "bdp",
-    each: bool = True,
-    tolerance: float | None = None,
-) -> SeriesLeakage:
-    """What any algorithm with these DP losses, one for each record, leaks about each record of a chain.
-
-    >>> activity = [[0.882, 0.118], [0.305, 0.695]]
-    >>> found = leakage_of_losses(activity, [0.1, 0.0, 0.3, 0.2, 0.0, 0.1], start=[0.9, 0.1], tolerance=1e-9)
-    >>> round(found.value, 6), found.worst
-    (0.455593, 3)
-
-    Args:
-        transition: one table, or several that follow each other, again and again if they are too few.
-        losses: one a record.
-        start: the distribution of the first record, "stationary" or "any".
-        adversary: bdp, pufferfish or dp.
-        each: whether every record has a bracket of its own, or all have that of the worst one, which is quicker.
-        tolerance: how near both ends are to be, as a share; None: 1e-3.
-    """
-    chain = inputs.chain(transition, start)
-    return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), tolerance, each=each)
-
 
 def series_leakage(
     chain: Chain,
@@ -480,105 +402,94 @@ def series_leakage(
     sides: str = "both",
     each: bool = True,
 ) -> SeriesLeakage:
-    """The leakage about each record, for a chain and losses that have been checked.
+    """What any algorithm with these DP losses leaks about each record of a chain.
+
+    >>> chain = inputs.chain([[0.882, 0.118], [0.305, 0.695]], [0.9, 0.1])
+    >>> found = series_leakage(chain, np.array([0.1, 0.0, 0.3, 0.2, 0.0, 0.1]), "bdp", tolerance=1e-9)
+    >>> round(found.value, 6), found.attack.record
+    (0.455593, 3)
 
     Args:
-        chain: the chain.
+        chain: the chain; several kernels follow each other, again and again if they are too few.
         losses: one a record.
         adversary: bdp, pufferfish or dp.
-        tolerance: how near both ends of a bracket are to be, as a share.
+        tolerance: how near both ends of a bracket are to be, as a share; None: 1e-3.
         sides: whether algorithms read the records before, after, or on both sides of the target.
-        each: whether every record has a bracket of its own.
+        each: whether every record has a bracket of its own, or all have that of the worst one, which is quicker.
     """
     n = len(losses)
     problem = losses_problem(chain, losses, adversary, sides, each)
     two_values = inputs.supports(chain, n).sum(axis=1) > 1
     own = np.where(two_values, losses, 0.0)
-    if adversary == "dp" or chain.independent or n == 1 or not two_values.any():
-        found = _empty(problem, n if each else 1)
-        return SeriesLeakage(losses=losses, lower=own, upper=own, attack=_attack(chain, problem, found, adversary))
-    found = solve(problem, tolerance or TOLERANCE)
+    alone = adversary == "dp" or chain.independent or n == 1 or not two_values.any()
+    found = _empty(problem, n if each else 1) if alone else solve(problem, tolerance or TOLERANCE)
+    attack = attack_of(chain, problem, found, int(np.argmax(found.lower)), adversary)
+    if alone:
+        return SeriesLeakage(lower=own, upper=own, attack=attack)
     if each:
-        group = (
-            losses.sum()
-            if sides == "both"
-            else np.cumsum(losses)
-            if sides == "before"
-            else np.cumsum(losses[::-1])[::-1]
-        )
-        upper = np.zeros(n)
-        upper[: len(found.upper)] = found.upper
-        lower = np.zeros(n)
-        lower[: len(found.lower)] = found.lower
-        upper = np.minimum(upper, np.where(two_values, group, 0.0))
-        attack = _attack(chain, problem, found, adversary)
-        return SeriesLeakage(losses=losses, lower=np.minimum(lower, upper), upper=upper, attack=attack)
-    attack = _attack(chain, problem, found, adversary)
-    lower = own.copy()
+        spent = {"both": losses.sum(), "before": np.cumsum(losses), "after": np.cumsum(losses[::-1])[::-1]}[sides]
+        lower, upper = (np.pad(part, (0, n - len(part))) for part in (found.lower, found.upper))
+        upper = np.minimum(upper, np.where(two_values, spent, 0.0))
+        return SeriesLeakage(lower=np.minimum(lower, upper), upper=upper, attack=attack)
     if attack.record is not None:
-        lower[attack.record - 1] = max(lower[attack.record - 1], attack.lower)
-    return SeriesLeakage(losses=losses, lower=lower, upper=np.where(two_values, found.upper[0], 0.0), attack=attack)
-
-
-def _attack(chain: Chain, problem: Problem, found: Solution, adversary: str) -> TightLeakage:
-    return attack_of(chain, problem, found, int(np.argmax(found.lower)), adversary)
+        own[attack.record - 1] = max(own[attack.record - 1], attack.lower)
+    return SeriesLeakage(lower=own, upper=np.where(two_values, found.upper[0], 0.0), attack=attack)
 
 
 def attack_of(chain: Chain, problem: Problem, found: Solution, group: int, adversary: str) -> TightLeakage:
     """The worst-case adversary and algorithm of one group, in the numbers of the chain's states."""
-    row = int(found.row[group])
-    x, y = (int(problem.rows[1].x[row]), int(problem.rows[1].y[row])) if row >= 0 else (0, 0)
-    slot = int(problem.rows[1].offsets[row]) if row >= 0 else 0
-    before = int(found.records[0, group])
-    record: int | None = slot + 1 if problem.records is not None else before + 1
-    if problem.records is None and (problem.length is None or row < 0):
-        record = None
-    sides = [_side_attack(problem, found, group, i) for i in (0, 1)] if row >= 0 else [None, None]
-    nothing = SideAttack(added=0.0, known=None, records=0, questions=())
-    return TightLeakage(
-        dp_loss=float(problem.own[row]) if row >= 0 else 0.0,
+    row, each = int(found.row[group]), problem.records is not None
+    attack = TightLeakage(
+        dp_loss=0.0,
         lower=float(found.lower[group]),
         upper=float(found.upper[group]),
         adversary=adversary,
         length=problem.length,
-        model=0,
-        record=record,
+        record=1 if each else None,
+        phase=0 if chain.period > 1 else None,
+    )
+    if row < 0:
+        return attack
+    target, before = problem.rows[1].pick(np.array([row])), int(found.records[0, group])
+    slot = int(target.offsets[0])
+    return replace(
+        attack,
+        dp_loss=float(problem.own[row]),
+        record=slot + 1 if each else None if problem.length is None else before + 1,
         phase=slot % chain.period if chain.period > 1 else None,
-        likelier=x,
-        other=y,
-        before=sides[0] or nothing,
-        after=sides[1] or nothing,
+        likelier=int(target.x[0]),
+        other=int(target.y[0]),
+        before=_side_attack(problem, found, group, 0),
+        after=_side_attack(problem, found, group, 1),
     )
 
 
 def _side_attack(problem: Problem, found: Solution, group: int, i: int) -> SideAttack:
     """One side of the worst target: the end that is reached, and the questions up to it."""
-    row, side = int(found.row[group]), problem.sides[i]
-    distance, state, added = int(found.distance[i, group]), int(found.state[i, group]), float(found.added[i, group])
-    count = distance - 1 if state >= 0 else distance
-    if added <= 0 or count < 1:
-        return SideAttack(added=0.0, known=None, records=0, questions=())
-    rows = problem.rows[i].pick(np.array([row]))
-    offset, x, y = int(rows.offsets[0]), int(rows.x[0]), int(rows.y[0])
-    log_mu = float(found.log_mu[i, group])
+    side, end = problem.sides[i], found.ends[group][i]
+    is_open = end.state < 0
+    count = end.distance if is_open else end.distance - 1
+    if end.added <= 0 or count < 1:
+        return SideAttack()
+    rows = problem.rows[i].pick(found.row[group : group + 1])
+    offset = int(rows.offsets[0])
     kernels, losses = (np.roll(part, -(offset % len(part)), axis=0) for part in (side.kernels, side.losses))
-    questions = questions_of(kernels, losses, x, y, log_mu, count)
-    first: tuple[tuple[int, float], ...] = ()
-    if state < 0 and side.weights is None:
-        first = _first_distribution(side, rows, log_mu, distance)
-    endless = problem.records is None and int(found.records[i, group]) == ENDLESS and state < 0
-    known = (distance, state) if state >= 0 else None
+    endless = is_open and problem.records is None and int(found.records[i, group]) == ENDLESS
     return SideAttack(
-        added=added, known=known, records=None if endless else count, questions=questions, first_law=first
+        added=end.added,
+        known=None if is_open else (end.distance, end.state),
+        records=None if endless else count,
+        questions=questions_of(kernels, losses, int(rows.x[0]), int(rows.y[0]), end.log_mu, count),
+        first_law=_first_distribution(side, rows, end) if is_open and side.weights is None else (),
     )
 
 
-def _first_distribution(side: Side, rows: Rows, log_mu: float, distance: int) -> tuple[tuple[int, float], ...]:
+def _first_distribution(side: Side, rows: Rows, end: End) -> tuple[tuple[int, float], ...]:
     """The worst distribution of the first record, where any is allowed."""
-    steps = np.ones(distance, dtype=np.int64)
-    *_, (asked, plain, losses, _) = follow(side, rows, np.array([[log_mu]]), steps, 0.0)
+    steps = np.ones(end.distance, dtype=np.int64)
+    *_, (asked, plain, losses, _) = follow(side, rows, np.array([[end.log_mu]]), steps, 0.0)
     n, d = asked[-1, 0, 0]
-    damp = np.where(n > d * np.exp(log_mu), 1.0, np.exp(-losses[-1, 0]))
+    damp = np.where(n > d * np.exp(end.log_mu), 1.0, np.exp(-losses[-1, 0]))
     states, share = best_first_distribution(*(part[None] for part in (n * damp, d * damp, *plain[-1, 0])))[1:]
     pairs = ((int(states[0, 0]), float(share[0])), (int(states[0, 1]), float(1 - share[0])))
     return pairs if states[0, 0] != states[0, 1] else ((int(states[0, 0]), 1.0),)

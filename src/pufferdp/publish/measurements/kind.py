@@ -13,8 +13,8 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.bounds.approximate import Approximate, approximate_leakage
 from pufferdp.bounds.curve_forms import Curve, Lowest
-from pufferdp.bounds.tight.approximate import Approximate, approximate_leakage
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge

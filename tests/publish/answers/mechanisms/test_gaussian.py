@@ -25,8 +25,8 @@ from pufferdp import (
     release,
     verify,
 )
+from pufferdp.bounds.approximate import PrivacyProfile, carried_delta
 from pufferdp.bounds.curves import curve
-from pufferdp.bounds.tight.approximate import PrivacyProfile, carried_delta
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash

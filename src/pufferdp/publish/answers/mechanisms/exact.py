@@ -151,16 +151,14 @@ class ExactLeakage:
     """The leakage of an answer with Laplace noise of scale L/tau, by tau, under the worst belief of a class."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._grid = problem, _grid(problem)
-        self._work = Work()
+        self._problem, self._grid, self._work = problem, _grid(problem), Work()
         by_tight = problem.adversary is Adversary.BDP and any(map(_attracts, chains_of(problem.model)))
         self._tolerance = tight_series.TOLERANCE if by_tight else 0.0
         self._beliefs = _by_belief(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
         least, most = problem.answer_range
-        exact = problem.query.counts_states
-        self._rounding = 0.0 if exact else math.ulp(most - least) / problem.bound.lipschitz
+        self._rounding = 0.0 if problem.query.counts_states else math.ulp(most - least) / problem.bound.lipschitz
 
     def __call__(self, dp_loss: float) -> float:
         """The leakage at a DP loss. Raises NotApplicableError where only a bracket is known."""
@@ -241,11 +239,9 @@ class ExactLeakage:
         )
 
     def _among_known(self, known: _AllOthersKnown) -> Witness:
-        problem = self._problem
-        named = records_of(problem.model) is not None
-        states = problem.states_at(known.record)
+        problem, states = self._problem, self._problem.states_at(known.record)
         return Witness(
-            record=f"record {problem.record_name(known.record)}" if named else "any record",
+            record="any record" if records_of(problem.model) is None else f"record {problem.record_name(known.record)}",
             knows="all other records",
             likelier=states[known.likelier],
             other=states[known.other],
@@ -376,15 +372,8 @@ def _of_laws(given: Given) -> Worst:
     laws = given.laws
     if isinstance(laws, ChainSums) and laws.chain.any_start:
         leak = AnyStartLeakage(laws)
-
-        def worst(dp_loss: float) -> Reached:
-            lower, upper, learner = leak.worst(dp_loss)
-            return Reached(lower, upper, learner)
-
-        return worst
-    if isinstance(laws, ChainSums):
-        return _exactly(SeriesLeakage(laws).worst)
-    return _exactly(UninformedLeakage(laws).worst)
+        return lambda dp_loss: Reached(*leak.worst(dp_loss))
+    return _exactly(SeriesLeakage(laws).worst if isinstance(laws, ChainSums) else UninformedLeakage(laws).worst)
 
 
 def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> Worst:
@@ -394,8 +383,7 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], wo
     loss (see ``leaks_most``), which is known for every length and however long a state is kept.
     """
     if _attracts(chain):
-        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length)
-        span = int(np.ptp(steps))
+        tight, span = TightCurve(chain.transition, start=chain.start, length=length), int(np.ptp(steps))
 
         def two_states(dp_loss: float) -> Reached:
             leakage = tight.leakage(dp_loss * span)  # known to the tolerance of the tight bound

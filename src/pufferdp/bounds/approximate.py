@@ -155,13 +155,7 @@ def _zcdp_delta(rho: float, loss: float) -> float:
 
 
 def least_epsilon(curve: Invertible, profile: PrivacyProfile, delta: float) -> Approximate | None:
-    """The smallest epsilon that was found to hold with at most this delta; None where no pair of the profile has one.
-
-    Args:
-        curve: q*, or a bound of it.
-        profile: of the algorithm.
-        delta: that is wanted.
-    """
+    """The smallest epsilon found to hold with at most this delta; None where no pair of the profile has one."""
     wanted, low, leaked, best = checks.delta(delta), float(profile.losses[0]), 0.0, None
     for loss in profile.grid():
         # q never falls: most losses are ruled out by what a smaller one leaks, without asking the curve.
