@@ -132,6 +132,9 @@ class Profile:
 
     def ask(self, at: Ints, log_mu: Floats) -> None:
         """Follow explicit algorithms for some rows, at several μ each, (Q, G)."""
+        if not self.side.monotone:  # the open end of a given start is reached at exactly its number of records
+            while self.end <= min(int(self.records[at].max(initial=0)), 1 << 12):
+                self._extend(32)
         first, row = 0, np.arange(len(at))[:, None, None]
         for lower, prior in explicit(self.side, self.rows.pick(at), log_mu, self.sizes, self.tolerance):
             where = np.ix_(at, np.arange(first, first + len(lower)))
