@@ -132,3 +132,23 @@ def test_ten_per_cent_less_noise_would_break_the_promise():
         assert most[0] <= epsilon + ROOM, seed
         assert most[0] == pytest.approx(epsilon, rel=1e-7), seed
         assert most[1] > epsilon * 1.01, seed
+
+
+def any_start_case(seed):
+    generator = np.random.default_rng([seed, 3])
+    k = int(generator.choice([2, 2, 3]))
+    n = int(generator.integers(2, {2: 5, 3: 4}[k]))
+    P, losses = cases.transition(generator, k), cases.losses(generator, n)
+    return generator, P, losses, int(generator.integers(n)), str(generator.choice(["bdp", "pufferfish"]))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_any_start_is_never_below_what_some_start_reaches(part):
+    for seed in share(60, part):
+        generator, P, losses, target, who = any_start_case(seed)
+        found = leakage_of_losses(P, losses, start="any", adversary=who, tolerance=NARROW)
+        for law in (*np.eye(len(P)), *(random_law(generator, len(P)) for _ in range(4))):
+            assert found.upper[target] >= algorithms.chain_leakage([P], law, losses, target, who) - ROOM, (seed, law)
+        if len({*losses}) == 1:
+            curve = TightCurve(P, start="any", length=len(losses), adversary=who, tolerance=NARROW)
+            assert curve(losses[0]) == pytest.approx(found.value, abs=ROOM)

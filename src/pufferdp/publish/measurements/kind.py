@@ -261,7 +261,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             ranges=charge.ranges,
         )
         found = self.solve(problem, silent)
-        if math.isclose(charge.epsilon, found.epsilon, rel_tol=TOLERANCE):
+        if charge.epsilon is not None and math.isclose(charge.epsilon, found.epsilon, rel_tol=TOLERANCE):
             found = replace(found, epsilon=charge.epsilon, delta=self._delta(problem, charge.epsilon))
         return self.charge(problem, found)
 
