@@ -1,14 +1,16 @@
-"""The distribution of each hidden state given all outputs (Baum et al. 1970), scaled."""
+"""The distribution of each hidden state given all outputs (Baum et al. 1970), scaled, with many blocks at once."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
-import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Matrix, Vector
-from pufferdp.basics.errors import DataError
+from pufferdp.bounds.chains.blocks import Codes, cut_into_blocks, impossible_outputs
 
-Codes = npt.NDArray[np.integer]
+_WEIGHTS: Final = 2**14  # weights of one step over all blocks: as many as the cache holds
+_SAME: Final = 1e-12  # weights that differ by this share count as equal
 
 
 def posterior(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix) -> Floats:
@@ -28,19 +30,29 @@ def posterior(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix
 
 
 def _filter(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix) -> Floats:
-    """Weights of the states of each record given the outputs up to it, scaled to a sum of 1."""
+    """Weights of the states of each record given the outputs up to it: (start or weights before · transition) · says.
+
+    A block first assumes equal weights before it, and is run again while the block before it ends with other ones.
+    """
     table = np.atleast_2d(outputs)
-    out = np.empty((*table.shape, len(start)))
-    weights = np.tile(np.asarray(start, dtype=float), (len(table), 1))
-    for t, says in enumerate(np.asarray(channel).T[table.T]):
-        weights = (weights @ transition if t else weights) * says
-        total = weights.sum(axis=1, keepdims=True)
-        if not (total > 0).all():
+    codes, fill, begins = cut_into_blocks(table, _WEIGHTS // len(start), channel.shape[1])
+    says = np.pad(channel, ((0, 0), (0, 1)), constant_values=1.0)  # a filler says nothing
+    weights = np.empty((len(codes) + 1, len(start), len(begins)))  # before each step, and after the last
+    weights[0], todo = 1.0, np.arange(len(begins))
+    while len(todo):
+        now = weights[0][:, todo]
+        for t, code in enumerate(codes[:, todo]):
+            now = np.transpose(transition) @ now
+            if t <= fill:
+                now[:, begins[todo]] = np.asarray(start)[:, None]
+            now *= says[:, code]
+            with np.errstate(invalid="ignore"):  # 0/0: found below
+                now /= now.sum(axis=0)
+            weights[t + 1][:, todo] = now
+        if not np.isfinite(now).all():
             raise impossible_outputs()
-        weights = out[:, t] = weights / total
-    return out.reshape(*outputs.shape, -1)
-
-
-def impossible_outputs() -> DataError:
-    """The error for outputs of probability 0."""
-    return DataError("the series cannot come from this model: an output it rules out is in it")
+        todo = np.flatnonzero(~begins)
+        todo = todo[~np.isclose(weights[-1][:, todo - 1], weights[0][:, todo], rtol=_SAME, atol=0).all(axis=0)]
+        weights[0][:, todo] = weights[-1][:, todo - 1]
+    by_row = weights[1:].transpose(2, 0, 1).reshape(len(table), -1, len(start))
+    return np.asarray(by_row[:, fill:].reshape(*outputs.shape, -1))
