@@ -253,7 +253,7 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
             around = 0.02 * levels[i][:, None]
             low, high = np.minimum(low, high) - around, np.maximum(low, high) + around
             more = low + np.linspace(0.0, 1.0, _FEW) * (high - low)
-            grids[i] = np.sort(np.concatenate([grids[i][~settled], more], axis=1), axis=1)
+            grids[i] = np.sort(np.concatenate([grids[i][~settled], more.clip(-600, 600)], axis=1), axis=1)
     return at
 
 
