@@ -18,10 +18,10 @@ from pufferdp.assess.audit.density import ADVERSARIES, DRAWS, simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
 from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.adversary import Adversary
-from pufferdp.bounds.additive.inverse import largest_loss
 from pufferdp.bounds.additive.windows import Leakage, WindowLeakage
 from pufferdp.bounds.curve_forms import Curve
 from pufferdp.bounds.curves import curve
+from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.queries import Query
 
@@ -58,7 +58,7 @@ def least_scale_by_bisection(n: int) -> float:
 def least_scale_by_root(n: int) -> float:
     """By Brent's method."""
     window = WindowLeakage(ACTIVITY, n, [0, 1])
-    return 1 / largest_loss(lambda tau: window.at(tau).upper, 1.0, 1.0)
+    return 1 / largest_loss(lambda tau: window.at(tau).upper, 1.0, 1e-7)
 
 
 def quilt_curve(P: np.ndarray) -> Curve:

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from pufferdp.data.ranges import Range as Range, Ranges as Ranges
     from pufferdp.bounds.curve_forms import Curve as Curve
     from pufferdp.bounds.curves import best_curve as best_curve, curves as curves
-    from pufferdp.bounds.tight.approximate import PrivacyProfile as PrivacyProfile
+    from pufferdp.bounds.approximate import PrivacyProfile as PrivacyProfile
     from pufferdp.bounds.orbits import dobrushin as dobrushin, least_favourable as least_favourable
     from pufferdp.ledger.balance import DataSet as DataSet, Receipt as Receipt
     from pufferdp.ledger.charge import Charge as Charge, flip_charge as flip_charge

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from pufferdp.assess.dp import leakage_lines
 from pufferdp.bounds.curves import curves
 from tests.oracles.leakage import leakage
 from tests.strategies import chains, examples
+from tests.tolerance import safe_loss, safe_scale, upper_end
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 ACTIVITY = MarkovChain(transition=P, states=["rest", "active"])
@@ -29,16 +32,15 @@ ACTIVITY = MarkovChain(transition=P, states=["rest", "active"])
 def test_the_check_values_of_a_day():
     """Noise 3.994794 is the least for this count and for any DP algorithm; quilts need 15.94, group privacy 288."""
     found = leakage_of(ACTIVITY, target=1, length=288, query="count:active")
-    assert 1 / found.exact == pytest.approx(3.994794, abs=5e-6)
-    assert 1 / found.curves["tight"] == pytest.approx(3.994794, abs=5e-6)
+    assert 1 / found.exact == safe_scale(3.994794)
+    assert 1 / found.curves["tight"] == safe_scale(3.994794)
     assert 1 / found.curves["quilt"] == pytest.approx(15.94, abs=5e-3)
     assert 1 / found.curves["general"] == pytest.approx(288)
     assert found.curves["markov"] is found.curves["zhao"] is None
     assert "however little" in found.reasons["markov"]
     assert found.best == "tight"
-    assert leakage_of(ACTIVITY, dp_epsilon=0.25, length=288, query="count:active").exact == pytest.approx(
-        0.998661, abs=5e-7
-    )
+    leaks = leakage_of(ACTIVITY, dp_epsilon=0.25, length=288, query="count:active").exact
+    assert leaks == upper_end(0.998661)
 
 
 def test_both_directions_agree():
@@ -46,9 +48,9 @@ def test_both_directions_agree():
     for name, value in spent.curves.items():
         if value is not None:
             back = leakage_of(ACTIVITY, target=value, length=30).curves[name]
-            assert back == pytest.approx(0.2, rel=1e-9), name
+            assert back == (safe_loss(0.2) if name == "tight" else pytest.approx(0.2, rel=1e-9)), name
     back = leakage_of(ACTIVITY, target=spent.exact, length=30, query="count:active").exact
-    assert back == pytest.approx(0.2, rel=1e-6)
+    assert back == safe_loss(0.2)
 
 
 @given(
@@ -62,7 +64,7 @@ def test_the_exact_value_is_that_of_enumeration(chain, n, tau, adversary):
     found = leakage_of(chain, dp_epsilon=tau, length=n, query="count:0", adversary=adversary)
     start = chain.stationary if chain.given_start is None else chain.given_start
     by_hand = leakage(chain.transition, start, n, "count:0", 1 / tau, everyone=adversary == "bdp")
-    assert found.exact == pytest.approx(by_hand, rel=1e-8, abs=1e-9)
+    assert found.exact in (upper_end(by_hand), pytest.approx(by_hand, abs=1e-9))
     assert found.exact <= found.curves[found.best] * (1 + 1e-9) + 1e-9
 
 
@@ -72,7 +74,7 @@ def test_the_exact_value_does_not_depend_on_the_unit(scale):
     chain = MarkovChain(transition=P, values=[0, scale])
     for query in ("sum", "mean"):
         found = leakage_of(chain, dp_epsilon=0.5, length=5, query=query)
-        assert found.exact == pytest.approx(1.460186, abs=5e-7)
+        assert found.exact == upper_end(1.460186)
 
 
 def test_a_class_leaks_what_its_worst_chain_leaks():
@@ -135,8 +137,9 @@ def test_bad_questions_are_refused(asked, words):
 
 def test_what_is_printed_is_rounded_to_the_safe_side():
     allowed = leakage_of(ACTIVITY, target=1, length=288)
-    assert allowed.curves["tight"] == pytest.approx(0.250325788, abs=1e-9)
-    assert "if the DP ε is at most 0.2503 in total" in " ".join(str(allowed).split())
+    largest = allowed.curves["tight"]
+    assert largest == safe_loss(0.250325788)
+    assert f"if the DP ε is at most {math.floor(largest * 1e4) / 1e4:.4g} in total" in " ".join(str(allowed).split())
     spent = leakage_of(ACTIVITY, dp_epsilon=0.1, length=50)
     assert spent.curves["markov"] == pytest.approx(8.14603, abs=1e-5)
     assert "8.147" in str(spent)

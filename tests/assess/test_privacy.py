@@ -23,7 +23,8 @@ from pufferdp import (
 from pufferdp.assess.dp import EVERY_APPROXIMATE
 from pufferdp.assess.privacy import dp_promise
 from pufferdp.basics.words import up_to
-from pufferdp.bounds.tight.approximate import carried_delta
+from pufferdp.bounds.approximate import carried_delta
+from tests.tolerance import SEARCHED, Between
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 ACTIVITY = MarkovChain(transition=P, states=["rest", "active"])
@@ -92,10 +93,11 @@ def test_whose_delta_is_which():
     theirs = leakage_of(W, target=1, dp_delta=1e-6, length=500)
     assert (theirs.epsilon, theirs.dp_delta) == (1.0, 1e-6)
     spent = theirs.curves["tight"]
-    assert theirs.delta == pytest.approx(1e-6 * math.expm1(1) / math.expm1(spent), rel=1e-6)
+    lowest, highest = (math.expm1(epsilon) / math.expm1(spent) for epsilon in (1 - SEARCHED, 1 + 1e-9))
+    assert theirs.delta == Between(1e-6 * lowest, 1e-6 * highest)
     ours = leakage_of(W, target=1, delta=1e-6, length=500)
     assert ours.delta == 1e-6
-    assert ours.dp_delta == pytest.approx(1e-6 * math.expm1(spent) / math.expm1(1), rel=1e-6)
+    assert ours.dp_delta == Between(1e-6 / highest, 1e-6 / lowest)
     back = leakage_of(W, dp_epsilon=ours.curves["tight"], dp_delta=ours.dp_delta, length=500)
     assert back.epsilon <= 1.0
     assert back.delta <= 1e-6 * (1 + 1e-12)
@@ -171,8 +173,7 @@ def test_opendp_counts_a_change_as_one_out_and_one_in():
 def test_accountants():
     near = leakage_of(W, privacy=Accountant(20.0, Relation.REPLACE_ONE), target=1, length=100)
     by_hand = carried_delta(near.given, gaussian_delta(near.given, 20.0), near.epsilon)
-    assert near.delta == pytest.approx(by_hand, rel=1e-2)
-    assert near.delta >= by_hand
+    assert by_hand <= near.delta <= 1.15 * by_hand  # between two pairs of the profile a chord is taken
     assert leakage_of(W, privacy=Pld(20.0), target=1, length=100).delta == near.delta
 
 

@@ -87,7 +87,7 @@ def test_secrets_are_read(text, records, words):
         ("ever:home:2024-05-04..2024-05-02", HOURS, "comes after its last"),
         ("ever:home:2024-05-04T00:00+00:00..2024-05-05", HOURS, "both times with a zone"),
         ("ever:active:2024-05-04", PAIR, "add its step"),
-        ("ever:home:3..30", HOURS, "take a shorter stretch"),
+        ("ever:home:3..30", HOURS, "take a shorter interval"),
     ],
 )
 def test_secrets_that_cannot_be_read_are_refused(text, model, words):
@@ -120,7 +120,7 @@ def test_what_is_not_worked_out_says_so():
     with pytest.raises(NotApplicableError, match="chains that can be listed"):
         secret_leakage(BinaryInterval(low=0.2, high=0.8), "all:2..4", dp_epsilon=0.5, length=5)
     start = MarkovChain(transition=ACTIVITY, start=[1.0, 0.0])
-    with pytest.raises(NotApplicableError, match="stationary law"):
+    with pytest.raises(NotApplicableError, match="stationary distribution"):
         secret_leakage(start, "all:2..4", dp_epsilon=0.5, length=5)
     with pytest.raises(ParameterError, match="name one of them"):
         plan(HOURS, "histogram", epsilon=1.0, length=48, unit="day", secret="all:2..4")

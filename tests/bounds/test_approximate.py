@@ -11,17 +11,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, ParameterError, PrivacyProfile, curves
-from pufferdp.bounds.tight.approximate import (
+from pufferdp.bounds.approximate import (
     allowed_loss,
-    approximate_of_losses,
     carried_delta,
     largest_zcdp,
     least_delta,
     least_epsilon,
 )
 from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.oracles import algorithms
 from tests.strategies import SEEDS, chains, examples, random_transition
+from tests.tolerance import safe_loss
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
@@ -138,7 +139,7 @@ def test_unequal_losses_never_exceed_the_delta(seed):
     losses = np.where(generator.random(n) < 0.2, 0.0, generator.uniform(0.05, 1.0, n))
     deltas = np.where(losses > 0, 10 ** generator.uniform(-6, -3, n), 0.0)
     q = max(algorithms.largest_quotient(*laws, losses), 0.0)
-    most = approximate_of_losses(q, losses, deltas)
+    most = max(carried_delta(*pair, q) for pair in zip(losses, deltas, strict=True))
     if (deltas > 0).any():
         assert algorithms.event_delta(*laws, q, losses, deltas) <= most * (1 + 1e-5) + 1e-11
 
@@ -167,7 +168,7 @@ def test_the_best_pair_of_a_profile_is_found(seed, wanted, target):
     fitting = [epsilon for epsilon, delta in every if delta <= wanted]
     assert (by_delta is None) == (not fitting)
     if by_delta is not None:
-        assert by_delta.epsilon <= min(fitting) + 1e-12
+        assert by_delta.epsilon <= min(fitting) * (1 + 3 * TOLERANCE)
         assert by_delta.delta <= wanted
         assert by_delta.delta == carried_delta(by_delta.dp_loss, by_delta.dp_delta, by_delta.epsilon)
         assert by_delta.dp_delta >= profile.delta(by_delta.dp_loss)
@@ -176,14 +177,14 @@ def test_the_best_pair_of_a_profile_is_found(seed, wanted, target):
     assert not fitting or by_epsilon is not None
     if by_epsilon is not None:
         assert by_epsilon.epsilon <= target
-        assert by_epsilon.delta <= min(fitting, default=1.0)
+        assert by_epsilon.delta <= min(fitting, default=1.0) * (1 + 3 * TOLERANCE)
 
 
 def test_what_may_be_spent_comes_back():
     curve = TightCurve.of_class([(np.array(W), "stationary")], length=500, adversary="bdp")
     loss, delta = allowed_loss(curve, 1.0, 1e-6)
-    assert loss == pytest.approx(0.31033, abs=5e-6)
-    assert delta == pytest.approx(1e-6 * math.expm1(loss) / math.expm1(1.0), rel=1e-6)
+    assert loss == safe_loss(0.31033, digits=1e-5)
+    assert delta == pytest.approx(1e-6 * math.expm1(loss) / math.expm1(1.0), rel=4 * TOLERANCE)
     assert curve(loss) <= 1.0
     assert carried_delta(loss, delta, curve(loss)) <= 1e-6
 

@@ -125,7 +125,7 @@ def test_no_chain_of_a_box_has_more_influence_than_its_contraction_allows(seed, 
         for n in range(bound.block, bound.block + 6):
             ahead = ratios.forward(n).reshape(k, k)
             back = ratios.backward(n, everything).reshape(k, k)
-            allowed = float(bound.bound(np.array([n]))[0]) + 1e-9
+            allowed = float(bound.side(np.array([n]))[0, 0]) + 1e-9
             # what is known beyond an end can at most turn a ratio round, which the metric already counts
             assert (ahead + ahead.T).max() <= allowed
             assert (back + back.T).max() <= allowed

@@ -1,4 +1,4 @@
-"""Makes the certificates of this folder again, one of each release type and of each shape: python -m tests.golden.make
+"""Makes the files of this folder again, certificates of each release type and a ledger: python -m tests.golden.make
 
 They show a change of the schema or of a recomputed number that nobody intended. Make them again where it is intended.
 """
@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 
 import pufferdp
-from pufferdp import FlowBudget, Ledger, MarkovChain, Query
+from pufferdp import Charge, FlowBudget, Ledger, MarkovChain, Query
+from pufferdp.ledger.history import export_ledger
 from pufferdp.models.files.json import model_from_dict, model_to_dict
 from pufferdp.publish.noise import SeededSampler
 
@@ -255,8 +256,29 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
+def make_ledger(fitted: MarkovChain) -> None:
+    """Write a ledger with seven charges of six kinds."""
+    (FOLDER / "ledger.db").unlink(missing_ok=True)
+    with Ledger(FOLDER / "ledger.db", create=True) as books:
+        rows: dict[str, Any] = {"order": "rows", "ledger": books}  # charged on every record
+        books.create("fit", model=fitted, budget=50.0)
+        facts = {"lipschitz": 4.0, "scale": 2.0, "states": 2}
+        books.charge("fit", Charge(kind="fit", dp_loss=2.0, longest=60, facts=facts))
+        answer(NUMBERS, fitted, "count:active", epsilon=0.5, **rows, dataset="fit")
+        books.create("flows", model=CHAIN, budget=FlowBudget(tau=0.5, eta=0.01, privacy="record"))
+        flowed(NUMBERS, CHAIN, eta=0.01, tau=0.2, privacy="record", **rows, dataset="flows")
+        books.create("hidden", model=CHAIN, budget=3.0)
+        redacted([30], "window", **rows, dataset="hidden")
+        books.create("week", model=CHAIN, budget=6.0)
+        answer(NUMBERS, CHAIN, "count:active", epsilon=0.2, **rows, dataset="week")
+        flipped(NUMBERS, CHAIN, epsilon=0.3, **rows, dataset="week")
+        books.charge("week", Charge(kind="dp", dp_loss=0.001, longest=60))
+        (FOLDER / "ledger-export.json").unlink(missing_ok=True)
+        export_ledger(books, FOLDER / "ledger-export.json")
+
+
 def main() -> None:
-    """Write every certificate, and the model of a private fit and of a class."""
+    """Write every certificate, the model of a private fit and of a class, and a ledger."""
     fits = {
         "fit-class": pufferdp.fit(NUMBERS, confidence=0.9, **READ),
         "fit-private": pufferdp.fit(
@@ -268,6 +290,7 @@ def main() -> None:
     for name, content in contents.items():
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    make_ledger(fits["fit-private"].model)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from pufferdp import (
 from pufferdp.ledger.charge import KINDS, channel_loss, flip_charge, loss_of, redaction
 from pufferdp.ledger.totals import add_up
 from pufferdp.models.files.json import model_digest
+from tests.tolerance import both_upper_ends, upper_end
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 SMALL = Charge(kind="dp", dp_loss=0.01, longest=50)
@@ -57,15 +58,15 @@ def test_losses_add_up_and_the_curve_is_read_once(ledger: Ledger) -> None:
     """The tight curve at a loss of .01, and its check value .389344 at ten times that; 50 records."""
     ledger.create("ten", model=CHAIN, adversary="bdp", budget=2.0)
     ledger.charge("ten", SMALL)
-    assert ledger.dataset("ten").leakage == pytest.approx(LITTLE, abs=5e-7)
+    assert ledger.dataset("ten").leakage == both_upper_ends(LITTLE)
     ledger.charge_many([("ten", SMALL)] * 9)
-    assert ledger.dataset("ten").leakage == pytest.approx(0.389343703, abs=5e-9)
+    assert ledger.dataset("ten").leakage == upper_end(0.389343703)
 
 
 def test_nothing_is_charged_when_it_is_too_much(ledger: Ledger) -> None:
     ledger.charge("week", SMALL)
     before = ledger.dataset("week")
-    with pytest.raises(BudgetError, match=r"in DP loss 0\.24\d+; this release needs a DP loss of 0\.3"):
+    with pytest.raises(BudgetError, match=r"in DP loss 0\.2(39|4)\d*; this release needs a DP loss of 0\.3"):
         ledger.charge("week", Charge(kind="dp", dp_loss=0.3, longest=50))
     assert ledger.dataset("week") == before
     assert before.left_dp is not None

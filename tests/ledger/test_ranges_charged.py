@@ -21,6 +21,7 @@ from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 from pufferdp.report.pages.ledger import budget_calendar
+from tests.tolerance import SEARCHED, both_upper_ends, safe_loss
 
 W = MarkovChain(transition=[[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]])
 DAY = 86_400 * 10**9
@@ -51,7 +52,7 @@ def test_a_year_of_days_fits_the_budget_of_one(ledger: Ledger) -> None:
     shown = ledger.dataset("week")
     assert shown.releases == 366
     assert shown.leakage is not None
-    assert 0.999 < shown.leakage <= 1
+    assert 1 - SEARCHED < shown.leakage <= 1
     assert shown.curve == "tight"
     assert shown.calendar is not None
     assert shown.calendar.count <= 2  # days side by side with the same sum are one stretch
@@ -97,11 +98,11 @@ def test_daily_histograms_of_one_series(tmp_path: Path) -> None:
             publish("2024-05-02")
         shown = ledger.dataset("week")
         assert shown.releases == 4
-        assert shown.leakage == pytest.approx(1.0, abs=1e-6)
+        assert shown.leakage == safe_loss(1.0)
         check = ledger.verify()
         assert check.valid
         assert check.recomputed == 1  # the same problem every day
-        assert history(ledger, "week")[-1]["leakage"] == shown.leakage
+        assert history(ledger, "week")[-1]["leakage"] == both_upper_ends(shown.leakage)
 
 
 def test_people_have_budgets_of_their_own(ledger: Ledger) -> None:
@@ -274,11 +275,13 @@ def test_an_export_brings_the_sums_back(ledger: Ledger, tmp_path: Path) -> None:
     with Ledger(tmp_path / "again.db", create=True) as again:
         import_ledger(again, read_export(tmp_path / "export.json"))
         ours, theirs = (books.dataset("week").to_dict() for books in (ledger, again))
-        left = ours.pop("left_dp"), theirs.pop("left_dp")
+        left, more = ours.pop("left_dp"), theirs.pop("left_dp")
+        assert left == pytest.approx(more, abs=SEARCHED * 0.31)  # an inverse, found on another way
+        assert ours.pop("leakage") == both_upper_ends(theirs.pop("leakage"))
+        assert ours.pop("left") == pytest.approx(theirs.pop("left"), abs=SEARCHED)
         assert ours == theirs
-        assert left[0] == pytest.approx(left[1], rel=1e-6)  # an inverse, found on another way
         assert again.verify().valid
-        again.charge("week", charge(0.01, day(0, crowd[:1])))
+        again.charge("week", charge(0.005, day(0, crowd[:1])))
         assert again.verify().valid
 
 
@@ -287,7 +290,7 @@ def test_what_is_left_is_what_fits(ledger: Ledger) -> None:
     for ranges in (day(0), day(1), Ranges()):
         room = ledger.room("week", ranges, 288)
         assert ledger.would_refuse("week", charge(room.dp_loss * (1 - 1e-12), ranges)) is None
-        refusal = ledger.would_refuse("week", charge(room.dp_loss * (1 + 1e-9), ranges))
+        refusal = ledger.would_refuse("week", charge(room.dp_loss + SEARCHED * 0.31, ranges))
         assert isinstance(refusal, BudgetError)
     assert ledger.dataset("week").releases == 1
     assert ledger.room("week", day(9), 288).epsilon == 1.0

@@ -18,8 +18,10 @@ from pufferdp.publish.answers.kind import charge_of
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
 from pufferdp.publish.answers.problem import Problem
 from tests.strategies import chains, epsilons
+from tests.tolerance import SEARCHED
 
 BDP, PUFFERFISH = Adversary.BDP, Adversary.PUFFERFISH
+SMALL = Charge(kind="dp", dp_loss=0.001, longest=50)
 
 
 def after(*charges: Charge) -> State:
@@ -235,3 +237,31 @@ def test_three_regions_close_their_data_set():
     window = redaction(window=True, leakage=0.8, **about)
     assert rule.in_budget(after(window, small)) and rule.in_budget(after(small, window))
     assert not rule.in_budget(after(window, redaction(window=True, leakage=1.3, **about)))
+
+
+@pytest.mark.parametrize("adversary", [BDP, PUFFERFISH])
+@pytest.mark.parametrize("length", [5, 50])
+def test_what_is_left_is_accepted_and_verified_whichever_way_it_is_searched(adversary, length):
+    """A bound that was read before ends its next search elsewhere, within the tolerance."""
+    moves = 0.4 * np.eye(3) + 0.6 * np.random.default_rng(length % 7).dirichlet(np.ones(3), size=3)
+    first = Charge(kind="dp", dp_loss=0.02, longest=length)
+    shown, charging, verifying = (Rule(MarkovChain(transition=moves), adversary, 1.0) for _ in range(3))
+    shown.leakage(after(first))
+    left = shown.left(after(first))
+    assert left > 0.1
+    then = after(first, Charge(kind="dp", dp_loss=left, longest=length))
+    assert charging.in_budget(then)
+    assert not charging.in_budget(after(first, Charge(kind="dp", dp_loss=left * (1 + 2 * SEARCHED), longest=length)))
+    assert verifying.leakage(then) <= 1.0
+    assert verifying.in_budget(then, charged=True)
+    assert verifying.left(then) == shown.left(then) == 0.0
+
+
+def test_a_remainder_below_the_tolerance_is_nothing_left():
+    loss = Rule(MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]]), BDP, 1.0).left(after(SMALL))
+    for model, spent, rest in [
+        (MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]]), 0.001 + loss * (1 - SEARCHED / 2), 0.0),
+        (MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]]), 1 - SEARCHED / 2, SEARCHED / 2),  # its bound is exact
+    ]:
+        charged = after(Charge(kind="dp", dp_loss=spent, longest=50))
+        assert Rule(model, BDP, 1.0).left(charged) == pytest.approx(rest, abs=1e-12)

@@ -16,8 +16,6 @@ import pufferdp
 from pufferdp.basics import files
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.files import JsonRuleError, check_values, parse_json
-from pufferdp.bounds.tight import sides
-from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.ledger.history import read_export
 from pufferdp.models.files.fleet import load_models
 from pufferdp.publish import verify as verification
@@ -107,24 +105,6 @@ def test_reading_is_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "_content", slowly)
     with pytest.raises(CertificateError, match=r"takes more than 0\.1 s"):
         pufferdp.verify(path, seconds=0.1)
-
-
-def test_many_steps_are_followed_in_blocks_that_fit() -> None:
-    """A chain of 60 states with a start of its own took 2.4 GB in the seven seconds before it was refused."""
-    draw = np.random.default_rng(2)
-    chain = {"transition": draw.dirichlet(np.ones(6), size=6), "start": draw.dirichlet(np.ones(6))}
-    whole = TightCurve(**chain, length=300)(0.3)
-    blocks, walk = set(), sides._Search._walk
-
-    def counted(self: Any, vectors: Any, sizes: Any, run: Any, d: int, steps: int) -> Any:
-        blocks.add(steps)
-        return walk(self, vectors, sizes, run, d, steps)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sides._Search, "_walk", counted)
-        patch.setattr(sides, "_MOST_ENTRIES", 1)
-        assert TightCurve(**chain, length=300)(0.3) == pytest.approx(whole, rel=1e-9)
-    assert blocks == {1}
 
 
 def test_a_posterior_of_too_many_pairs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

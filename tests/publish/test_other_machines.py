@@ -46,10 +46,15 @@ def made_elsewhere(name: str, share: float, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", RELEASES)
-@pytest.mark.parametrize(("share", "valid"), [(1 - 1e-6, True), (1 - 1e-3, True), (1 + 1e-6, False), (0.98, False)])
+@pytest.mark.parametrize(("share", "valid"), [(1 - 1e-6, True), (1 - 1e-3, True), (1.01, False), (0.98, False)])
 def test_a_search_that_ends_elsewhere(name: str, share: float, valid: bool) -> None:
     """A little more noise verifies. Less noise never does, nor does so much that a ledger is charged too little."""
     assert verify(made_elsewhere(name, share).certificate.to_dict()).valid is valid
+
+
+@pytest.mark.parametrize("name", ["odds", "exact"])
+def test_a_bound_without_tolerance_allows_no_more_loss_than_it_says(name: str) -> None:
+    assert not verify(made_elsewhere(name, 1 + 1e-6).certificate.to_dict()).valid
 
 
 @pytest.mark.parametrize("name", RELEASES)

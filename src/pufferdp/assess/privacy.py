@@ -21,7 +21,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, ParameterError
 from pufferdp.basics.words import a_kind
-from pufferdp.bounds.tight.approximate import PrivacyProfile
+from pufferdp.bounds.approximate import PrivacyProfile
 
 DISTANCES: Final = {
     "AbsoluteDistance": 1.0,  # a count moves by 1

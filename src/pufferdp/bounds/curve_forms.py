@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.bounds.inverse import Invertible
 from pufferdp.bounds.quilts.search import Objective, Score
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
@@ -41,10 +42,6 @@ class Spent:
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The leakage that each quilt allows."""
         return np.asarray(np.asarray(nearby, dtype=float) * self.dp_loss + np.asarray(influence, dtype=float))
-
-    def scalar(self, nearby: float, influence: float) -> float:
-        """The leakage that a single quilt allows, without the cost of arrays."""
-        return nearby * self.dp_loss + influence
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,27 +140,17 @@ class TightBound(Curve):
         return self.tight.inverse(epsilon) if epsilon > 0 else 0.0
 
 
-class ModelBound(Protocol):
-    """The bound of one model, as a function of the DP loss, and its inverse."""
-
-    def __call__(self, loss: float, /) -> float:
-        """The leakage at this DP loss."""
-
-    def inverse(self, epsilon: float, /) -> float:
-        """The largest DP loss whose leakage is at most ``epsilon``."""
-
-
 @dataclass(frozen=True, eq=False)
 class WorstBound(Curve):
-    """Of the bounds of several models the largest."""
+    """The largest of the bounds of several models."""
 
-    beliefs: tuple[ModelBound, ...]
+    members: tuple[Invertible, ...]
 
     def _value(self, dp_loss: float) -> float:
-        return max(bound(dp_loss) for bound in self.beliefs)
+        return max(bound(dp_loss) for bound in self.members)
 
     def _most(self, epsilon: float) -> float:
-        return min(bound.inverse(epsilon) for bound in self.beliefs) if epsilon > 0 else 0.0
+        return min(bound.inverse(epsilon) for bound in self.members) if epsilon > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +202,7 @@ class Lowest(Curve):
 
 @dataclass(frozen=True, eq=False)
 class Absent(Curve):
-    """A curve that does not apply, with the reason."""
+    """A bound that does not apply to the model, with the reason."""
 
     reason: str
     foreign: bool = False

@@ -33,8 +33,7 @@ from pufferdp.bounds.curve_forms import (
 )
 from pufferdp.bounds.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.bounds.quilts.networks import worst_network_record
-from pufferdp.bounds.tight import any_start
-from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.chain import MOST_ANY_START, TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
@@ -94,8 +93,8 @@ def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") 
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> best = best_curve(chain, length=50)
-    >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
-    (0.3893, 'tight', 0.2503)
+    >>> round(best(0.1), 2), best.which(0.1).name, round(best.inverse(1.0), 2)
+    (0.39, 'tight', 0.25)
     """
     return lowest(curves(model, length, adversary))
 
@@ -185,7 +184,7 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
     series = ar1_of(model)
     if series is None:
         raise _OtherKindError("is about series of real numbers, and the model is not one")
-    from pufferdp.bounds.additive.ar1 import ar1_factor
+    from pufferdp.bounds.additive.gaussian import ar1_factor
 
     theorem = "1 + the shifts |phi|^k of the other records, at most (1+|phi|)/(1-|phi|) (docs/theory/ar1.md)"
     return Line("ar1", theorem, ar1_factor(series.strongest, longest, adversary), holds_for=CLIPPED)
@@ -268,7 +267,7 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
 
 
 def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
-    trees = [belief.tree for belief in model.beliefs if belief.tree is not None]
+    trees = [member.tree for member in model.beliefs if member.tree is not None]
     if not trees or len(trees) < len(model.beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     if adversary is not Adversary.PUFFERFISH:
@@ -291,12 +290,12 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
         return _hidden_tight(hidden, longest, adversary)
     if not chains:
         raise NotApplicableError("needs chains that can be listed; the odds curve bounds a class given by bounds")
-    if any(chain.any_start and chain.size > any_start.MOST_STATES for chain in chains):
+    if any(chain.any_start and chain.size > MOST_ANY_START for chain in chains):
         raise NotApplicableError(
-            f"any start with more than {any_start.MOST_STATES} states takes too long; the odds curve bounds it"
+            f"any start with more than {MOST_ANY_START} states takes too long; the odds curve bounds it"
         )
-    beliefs = [(chain.transition, chain.start) for chain in chains]
-    return TightBound("tight", theorem, TightCurve.of_class(beliefs, length=longest, adversary=str(adversary)))
+    members = [(chain.transition, chain.start) for chain in chains]
+    return TightBound("tight", theorem, TightCurve.of_class(members, length=longest, adversary=str(adversary)))
 
 
 def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Curve:
@@ -304,13 +303,13 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
         raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
     if model.any_start:
         raise NotApplicableError("needs a definite start; the odds curve bounds any start")
-    from pufferdp.bounds.hidden.nothing_known import NothingKnown
+    from pufferdp.bounds.hidden.uninformed import UninformedBound
 
     stationary = model.hidden_chain.given_start is None
     start = model.start_law
-    found = NothingKnown(model.transition, model.emission, start, length=longest, stationary=stationary)
-    note = "" if found.exact else "an upper bound; for two hidden states it would be reached"
-    return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (found,), note=note)
+    bound = UninformedBound(model.transition, model.emission, start, length=longest, stationary=stationary)
+    note = "" if bound.exact else "an upper bound; for two hidden states it would be reached"
+    return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (bound,), note=note)
 
 
 def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
@@ -340,20 +339,20 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _odds_of_records(model: Model) -> tuple[TreeOdds, ...]:
-    if not model.beliefs or any(belief.factors is None for belief in model.beliefs):
+    if not model.beliefs or any(member.factors is None for member in model.beliefs):
         raise _OtherKindError("is about chains and trees, and the model is neither")
-    return tuple(_odds_along(belief) for belief in model.beliefs)
+    return tuple(_odds_along(member) for member in model.beliefs)
 
 
-def _odds_along(belief: RecordModel) -> TreeOdds:
+def _odds_along(model: RecordModel) -> TreeOdds:
     """The odds of all records that share a table."""
     tables: dict[tuple[int, ...], Floats] = {}
-    for factor in belief.factors or ():
+    for factor in model.factors or ():
         scope = tuple(sorted(factor.scope))
         table = factor.table.transpose([factor.scope.index(i) for i in scope])
         tables[scope] = tables[scope] * table if scope in tables else table
     try:
-        return TreeOdds([(*scope, table) for scope, table in tables.items()], nodes=range(len(belief.records)))
+        return TreeOdds([(*scope, table) for scope, table in tables.items()], nodes=range(len(model.records)))
     except ModelError:
         raise NotApplicableError("needs a tree, and some records lie on a cycle") from None
 

@@ -1,75 +1,71 @@
-"""From a leakage that is allowed back to the loss that may be spent."""
+"""The largest privacy loss whose leakage is at most an allowed one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-_SHARE: Final = 1e-12
-"""A loss larger by this share was seen to leak too much."""
-_JUMP: Final = 64.0
-"""Stands for the logarithm of an infinite ratio."""
-_STEPS: Final = 60
+_LARGEST: Final = 64.0
+"""Stands for the logarithm of an infinite or vanishing ratio."""
 
 
-def largest_loss(value: Callable[[float], float], allowed: float, share: float = _SHARE) -> float:
-    """The largest loss whose value is at most ``allowed``, where the value never falls and is at least the loss.
+class Invertible(Protocol):
+    """A bound on the leakage as a function of the DP loss, and its inverse."""
 
-    The loss returned has been seen to be small enough; it is 0 where none is. Regula falsi between logarithms, where
-    most values are nearly powers of the loss. (Importing scipy's brentq would take a third of the time of a release.)
+    def __call__(self, loss: float, /) -> float:
+        """The leakage at this DP loss."""
+
+    def inverse(self, epsilon: float, /) -> float:
+        """The largest DP loss whose leakage is at most ``epsilon``."""
+
+
+def largest_loss(
+    leakage: Callable[[float], float], allowed: float, tolerance: float = 1e-12, most: float | None = None
+) -> float:
+    """The largest loss with a leakage of at most ``allowed``, up to a relative tolerance; 0 where none is found.
+
+    The loss that is returned has been evaluated and is small enough, whether or not the leakage is monotone; a loss
+    larger by the tolerance has been evaluated and is too large. Regula falsi between logarithms, since most leakages
+    are nearly powers of the loss, with bisections after slow progress. (The import of scipy.optimize.brentq would take
+    a third of the time of a release.)
+
+    Args:
+        leakage: a function that does not fall.
+        allowed: the largest leakage, above 0.
+        tolerance: relative tolerance of the loss.
+        most: the largest loss to consider; ``allowed`` by default, for leakages that are at least the loss.
     """
 
     def excess(loss: float) -> float:
-        """The logarithm of value over allowed, cut so that it stays finite."""
-        reached = value(loss)
-        if reached <= 0:
-            return -_JUMP
-        return min(_JUMP, math.log(reached / allowed)) if reached < math.inf else _JUMP
+        """The logarithm of leakage over allowance, between finite limits; positive only where it is too large."""
+        value = leakage(loss)
+        if value <= 0:
+            return -_LARGEST
+        return min(_LARGEST, math.log(value / allowed)) if value < math.inf else _LARGEST
 
-    high, above = allowed, excess(allowed)
+    high = allowed if most is None else most
+    above = excess(high)
     if above <= 0:
-        return allowed
-    low, below, times = high, above, 1.0
+        return high
+    low, below, factor = high, above, 1.0
     while below > 0:
         high, above = low, below
-        low, times = low * math.exp(-max(below, share / 2) * times), 2 * times  # at once where the value is a line
+        low, factor = low * math.exp(-max(below, tolerance / 2) * factor), 2 * factor
         if low < 1e-300:
             return 0.0
         below = excess(low)
-    before = math.inf
-    while (width := math.log(high / low)) > share:
-        part = -below / (above - below)
-        # Overshooting by a little brings the far end near too; a bisection follows slow progress, and finds jumps.
-        part += math.copysign(min(1e-3, part / 2, (1 - part) / 2), 0.5 - part)
-        part = part if width < before / 2 and above < _JUMP else 0.5
-        near, before = min(0.5, share / 2 / width), width
-        middle = low * math.exp(width * min(max(part, near), 1 - near))
-        found = excess(middle)
-        if found <= 0:
-            low, below = middle, found
+    last_width = math.inf
+    while (width := math.log(high / low)) > tolerance:
+        share = -below / (above - below)
+        # Overshooting a little moves the far end as well.
+        share += math.copysign(min(1e-3, share / 2, (1 - share) / 2), 0.5 - share)
+        share = share if width < last_width / 2 and above < _LARGEST else 0.5
+        least, last_width = min(0.5, tolerance / 2 / width), width
+        middle = low * math.exp(width * min(max(share, least), 1 - least))
+        value = excess(middle)
+        if value <= 0:
+            low, below = middle, value
         else:
-            high, above = middle, found
+            high, above = middle, value
     return low
-
-
-def power_root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
-    """The loss at which a rising function that is nearly a power is ``wanted``, by secants in logarithms; 0: none."""
-    loss, slope, points = first, 1.0, list[tuple[float, float]]()
-    for _ in range(_STEPS):
-        found = value(loss)
-        if not math.isfinite(found) or found <= 0:
-            if loss < 1e-12 * wanted:
-                return 0.0
-            loss, points = loss / 16, []
-            continue
-        points = [*points[-1:], (math.log(loss), math.log(found / wanted))]
-        (x0, y0), (x, y) = points[0], points[-1]
-        if abs(y) <= share:
-            return loss
-        if x0 != x:
-            slope = min(max((y0 - y) / (x0 - x), 0.2), 5.0)
-        loss = math.exp(x - y / slope)
-        if x0 != x and abs(y0 * y) <= share / 2:
-            return loss  # a secant leaves an error as small as the product of the last two
-    return loss

@@ -4,11 +4,8 @@ The flow of a path is F = (1/n)·Σ e(X_t, X_{t+1}). An orbit is every kernel wh
 eta of those of a centre K0. Changes are measured in L2, the norm of Gaussian noise, by coupling two chains: a
 transition that differs moves F by √2/n, so what counts is the expected number of transitions that differ.
 
-- Another kernel of the orbit. P(X_t ≠ X'_t) is at most alpha·(the one before) + eta, so never above eta/(1−alpha) when
-  both start alike or each in its own stationary distribution. A transition differs when its first state does, or else
-  its second: eta/(1−alpha) + eta.
-- Another value of X_{r+1} given X_r. The past is the same. That transition differs, the next one too, and the k-th
-  after it with a probability of at most alpha^(k−1): 1 + 1/(1−alpha) of them.
+- Another kernel of the orbit: eta/(1−alpha) + eta of all transitions differ.
+- Another value of X_{r+1} given X_r: 1 + 1/(1−alpha) transitions differ (docs/theory/flow.md).
 
 Here alpha is Dobrushin's coefficient. Both counts hold chain by chain, with n the transitions of all chains, and also
 where a chain runs on unseen through a gap: what is not seen does not count. Two Gaussians delta apart have a total
@@ -105,7 +102,7 @@ def _tilt(row: Vector, theta: float) -> Vector:
     return np.asarray(weights / weights.sum())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FlowNoise:
     """A noise level for the flow and the constants it rests on."""
 
@@ -159,16 +156,8 @@ def our_noise(
     record = math.sqrt(2) * min(float(transitions), (2 - of_record) / (1 - of_record)) / transitions
     distance = _combine(privacy, orbit, record, add)
     factor = math.sqrt(2 * math.pi)
-    return FlowNoise(
-        rule="ours",
-        alpha_orbit=alpha,
-        alpha_record=of_record,
-        orbit=orbit,
-        record=record,
-        factor=factor,
-        distance=distance,
-        sigma=distance / (tau * factor) * (1 + 16 * _UNIT),  # rounded up by more than its own rounding
-    )
+    sigma = distance / (tau * factor) * (1 + 16 * _UNIT)  # rounded up by more than its own rounding
+    return FlowNoise("ours", alpha, of_record, orbit, record, factor, distance, sigma)
 
 
 def poster_noise(kernel: Matrix, transitions: int, *, eta: float, tau: float, privacy: Privacy) -> FlowNoise:
@@ -181,16 +170,7 @@ def poster_noise(kernel: Matrix, transitions: int, *, eta: float, tau: float, pr
     alpha = _below_one(alpha, len(kernel), "the poster's alpha, the larger one of K0 and K1,")
     orbit, record = 4 * eta / (1 - alpha), 4 / (transitions * (1 - alpha))
     distance, factor = _combine(privacy, orbit, record, True), math.sqrt(math.pi / 2)
-    return FlowNoise(
-        rule="poster",
-        alpha_orbit=alpha,
-        alpha_record=alpha,
-        orbit=orbit,
-        record=record,
-        factor=factor,
-        distance=distance,
-        sigma=distance / (tau * factor),
-    )
+    return FlowNoise("poster", alpha, alpha, orbit, record, factor, distance, distance / (tau * factor))
 
 
 def _combine(privacy: Privacy, orbit: float, record: float, add: bool) -> float:

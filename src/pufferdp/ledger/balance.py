@@ -12,7 +12,7 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.paged import Paged
 from pufferdp.ledger.budget_calendar import NAMED, Calendar
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
-from pufferdp.ledger.totals import Rule, State, left_over
+from pufferdp.ledger.totals import SEARCHED, Rule, State, left_over
 from pufferdp.models.base import Model
 from pufferdp.models.units import Unit
 
@@ -45,7 +45,7 @@ class DataSet(Paged):
     name: str
     model: Model
     model_sha256: str
-    adversary: Adversary | None
+    adversary: Adversary | None = None
     """None for flows, whose promise is in total variation."""
     budget: float
     """The most that may leak about one record, by all releases together; of flows the total variation."""
@@ -53,14 +53,14 @@ class DataSet(Paged):
     releases: int
     spent_dp: float
     """The largest DP loss that any record was charged, by all releases together; infinite after an exact answer."""
-    leakage: float | None
+    leakage: float | None = None
     """What they leak at most; None for flows."""
-    left_dp: float | None
+    left_dp: float | None = None
     """The DP loss that further releases may have; None before anybody knows how long the chains are."""
-    curve: str | None
+    curve: str | None = None
     """The curve that the total rests on, or "own" where it is the promise of the only release."""
     longest: int
-    private: str | None
+    private: str | None = None
     """The records that the promise is about, once a redaction has released others; None: all."""
     position: int
     head: str
@@ -110,7 +110,7 @@ class DataSet(Paged):
             "adversary": str(self.adversary),
             "budget": self.budget,
             "leakage": self.leakage,
-            "left": None if self.leakage is None else left_over(self.budget, self.leakage),
+            "left": self._left(self.leakage),
             "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
             "left_dp": self.left_dp,
             "curve": self.curve,
@@ -126,12 +126,11 @@ class DataSet(Paged):
             **self._range_parts(),
         }
 
+    def _left(self, leakage: float | None) -> float | None:
+        return None if leakage is None else left_over(self.budget, leakage, SEARCHED * (self.curve == "tight"))
+
     def _others(self) -> dict[str, Any]:
-        return {
-            "datasets": len(self.others),
-            "names": list(self.others[:NAMED]),
-            "releases": self.others_releases,
-        }
+        return {"datasets": len(self.others), "names": list(self.others[:NAMED]), "releases": self.others_releases}
 
     def _delta_parts(self) -> dict[str, Any]:
         if not self.delta_budget:
@@ -160,7 +159,7 @@ class DataSet(Paged):
             parts["asked"] = {
                 **calendar.asked.to_dict()["parts"][0],
                 "dp_loss": loss if loss is not None and math.isfinite(loss) else None,
-                "left": None if self.asked_leakage is None else left_over(self.budget, self.asked_leakage),
+                "left": self._left(self.asked_leakage),
                 "left_dp": self.asked_left,
             }
         return parts
@@ -208,16 +207,11 @@ def flow_balance(name: str, definition: dict[str, Any], state: State, budget: Fl
         name=name,
         model=model,
         model_sha256=state.model,
-        adversary=None,
         budget=budget.tau,
         created=definition["created"],
         releases=state.releases,
         spent_dp=state.spent,
-        leakage=None,
-        left_dp=None,
-        curve=None,
         longest=state.longest,
-        private=None,
         position=state.position,
         head=state.head,
         flows=budget,

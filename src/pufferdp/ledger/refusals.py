@@ -68,9 +68,8 @@ def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, ch
     if definition["adversary"] == "pufferfish":
         raise RefusedError(
             f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
-            "knows no record, and everybody knows some by now: design both together with after= and published=, "
-            "or keep the "
-            "budget for bdp",
+            "knows no record, and everybody knows some by now: design both together with after= and published=, or "
+            "keep the budget for bdp",
             value=charge.private,
         )
 
@@ -155,7 +154,7 @@ def over_budget(
     needs = "a DP loss without end" if math.isinf(charge.dp_loss) else f"a DP loss of {up(charge.dp_loss)}"
     words = (
         f"data set {name!r} has leaked at most {up(leakage)} of its budget {budget:g}{place}, "
-        f"{down(left_over(budget, leakage))} is left{' there' if place else ''}"
+        f"{down(left_over(budget, leakage, rule.searched(then)))} is left{' there' if place else ''}"
     )
     if state.private is not None and math.isinf(state.spent):
         return BudgetError(
@@ -175,7 +174,7 @@ def over_budget(
             "the data set is used up",
             value=name,
         )
-    left = left_over(rule.allowed(then), spent)
+    left = rule.left(then, spent) or 0.0
     if charge.leakage:
         return BudgetError(f"{words}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
     if left <= 0:
@@ -227,7 +226,7 @@ class Room:
 
 def room_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Room:
     """What is left beside what was spent, read for the state that there would be; no more than ``most``."""
-    left = min(left_over(rule.allowed(then), spent), most)
+    left = min(rule.left(then, spent) or 0.0, most)
     promise = _largest_promise(rule.curve_at(then), left) if 0 < left <= LARGEST else None
     if promise is not None and not spent and not then.added and left < most:
         promise = rule.budget, promise[1]  # all of it, and not a little less

@@ -8,7 +8,7 @@ its own promise.
 
 With deltas: a release that is (loss, delta)-DP on some records is (larger loss, larger delta)-DP on all. So all
 releases together are (M, D)-DP with M and D the largest sums of any record, and Theorem 3 carries that pair over
-(bounds/tight/approximate.py).
+(bounds/approximate.py).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
+from pufferdp.bounds.approximate import allowed_loss, carried_delta
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Lowest, OfRecords
 from pufferdp.bounds.curves import curve, curves, lowest
-from pufferdp.bounds.tight.approximate import allowed_loss, carried_delta
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import add_taus, reading_of
@@ -163,6 +164,8 @@ class State:
 
 
 _NEAR: Final = 1e-6
+SEARCHED: Final = 4 * TOLERANCE
+"""As a share of a total: what the search for the largest loss leaves over, which ends elsewhere on another way."""
 
 
 def charged_on(charge: Charge) -> Ranges:
@@ -175,10 +178,10 @@ def amounts_of(charge: Charge) -> dict[str, float]:
     return {LOSS: charge.dp_loss} | ({DELTA: charge.dp_delta} if charge.dp_delta else {})
 
 
-def left_over(budget: float, leakage: float) -> float:
-    """What is left of a budget; nothing where it is less than any release can promise."""
-    rest = budget - leakage
-    return rest if rest >= SMALLEST_EPSILON else 0.0
+def left_over(total: float, used: float, share: float = 0.0) -> float:
+    """What is left of a total; nothing where it is less than any release can state, or than a share of the total."""
+    rest = total - used
+    return rest if rest >= max(SMALLEST_EPSILON, share * total) else 0.0
 
 
 class Rule:
@@ -284,19 +287,29 @@ class Rule:
     def _holds_when_raised(self, state: State) -> bool:
         return state.spent <= self.allowed(state) and state.deltas <= self.allowed_delta(state)
 
-    def in_budget(self, state: State) -> bool:
-        """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss."""
+    def in_budget(self, state: State, charged: bool = False) -> bool:
+        """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss.
+
+        A new charge leaves the tolerance of the bound over, so that it also fits when it has been ``charged``.
+        """
         own = self.own_promise(state)
         if own is not None and own <= self.budget and state.delta <= self.delta:
             return True
         if not state.deltas or state.spent > self.allowed(state):
-            return state.spent <= self.allowed(state) or self._barely_in_budget(state)
+            return state.spent <= self.allowed(state) or self._barely_in_budget(state, charged)
         return self._holds_when_raised(state) or self._carried(state, state.spent)[1] <= self.delta
 
-    def _barely_in_budget(self, state: State) -> bool:
-        """Inverses are found up to rounding; a loss that is larger by no more than that is read from the curve."""
-        near = not state.deltas and 0 < state.spent <= self.allowed(state) * (1 + _NEAR)
-        return near and self._carried(state, state.spent)[0] <= self.budget
+    def _barely_in_budget(self, state: State, charged: bool) -> bool:
+        """Inverses are found up to a tolerance; a loss that is larger by no more than that is read from the curve."""
+        spare = self.searched(state)
+        if state.spent > min(LARGEST, self.allowed(state) * (1 + spare + _NEAR)):
+            return False
+        leaks, delta = self._carried(state, state.spent)
+        return leaks <= self.budget / (1 + min(spare, TOLERANCE) * (not charged)) and delta <= self.delta
+
+    def searched(self, state: State) -> float:
+        """The share of a total that a search leaves over; 0 where the tight bound does not apply."""
+        return SEARCHED if any(part.name == "tight" for part in self.curve_at(state).parts) else 0.0
 
     def left(self, state: State, spent: float | None = None) -> float | None:
         """The DP loss that one more release may have on records that were charged ``spent``, by default on any.
@@ -305,7 +318,7 @@ class Rule:
         """
         if not state.longest and self.model.needs_length:
             return None
-        return left_over(self.allowed(state), state.spent if spent is None else spent)
+        return left_over(self.allowed(state), state.spent if spent is None else spent, self.searched(state))
 
     def left_delta(self, state: State) -> float | None:
         """The delta of DP that one more release may have beside any loss that is left."""

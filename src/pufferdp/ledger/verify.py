@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -50,13 +50,7 @@ class LedgerCheck(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp ledger verify --json`` prints."""
-        return {
-            "valid": self.valid,
-            "problems": list(self.problems),
-            "unchecked": list(self.unchecked),
-            "releases": self.releases,
-            "recomputed": self.recomputed,
-        }
+        return asdict(self) | {"problems": list(self.problems), "unchecked": list(self.unchecked)}
 
 
 def check_ledger(store: Store, head: str | None = None) -> LedgerCheck:
@@ -213,7 +207,7 @@ class _Check:
         rule = self.rules[key]
         if rule.unit is not None and rule.unit.to_dict() != unit:
             self.problems.append(f"data set {name!r}: a {rule.unit.noun} has {rule.unit.records:,} records")
-        if not rule.in_budget(state):
+        if not rule.in_budget(state, charged=True):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "
                 f"over the budget {raw['budget']:g}"

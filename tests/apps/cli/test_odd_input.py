@@ -226,7 +226,7 @@ def test_a_release_is_made(
     names = model.get("states") or [str(n) for n in range(len(model["transition"]))]
     assert release["labels"] == names
     assert len(release["answer"]) == len(release["estimate"]) == len(names)
-    assert run("verify", "r.json").code == 0
+    assert run("verify", "r.json", "--seconds", "60").code == 0
     assert run("plan", "m.json", "--query", "histogram", "--length", "2", "--epsilon", "1").code == 0
 
 

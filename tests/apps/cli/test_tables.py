@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def test_a_table_is_charged_once(run: Run) -> None:
     run("ledger", "create", "books.db", "--dataset", "week", "--model", "m.json", "--budget", "3")
     made = run(*TABLE, "--per", "person", "--ledger", "books.db", "--dataset", "week", "--out", "days.csv")
     assert made.code == 0
-    assert "All releases from data set 'week' leak at most 1 of 3" in made.out
+    assert re.search(r"All releases from data set 'week' leak at most (1|0\.99\d+) of 3", made.out)
     certificate = json.loads(Path("days.certificate.json").read_text())
     shown = json.loads(run("ledger", "show", "books.db", "--json").out)
     assert shown["spent_dp"] == pytest.approx(certificate["dp_loss"])

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.additive.tables import NothingKnown, TableLeakage
+from pufferdp.bounds.additive.tables import TableLeakage
+from pufferdp.bounds.additive.uninformed import UninformedLeakage
 from pufferdp.bounds.distributions.base import TableDistributions
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
@@ -38,8 +39,8 @@ def test_families_by_enumeration(model, state, tau):
     problem = case.problem(1.0)
     steps = grid(problem, model.domains).steps
     found = {
-        "bdp": TableLeakage(model, steps).at(tau),
-        "pufferfish": NothingKnown(next(answer_laws(problem)).laws).at(tau),
+        "bdp": TableLeakage(model, steps).worst(tau)[0],
+        "pufferfish": UninformedLeakage(next(answer_laws(problem)).laws).worst(tau)[0],
     }
     for adversary, value in found.items():
         assert value == pytest.approx(channel_leakage(law, channel, adversary), rel=1e-9, abs=1e-12), adversary
@@ -53,8 +54,8 @@ def test_other_small_models_by_enumeration(case, tau):
     assume(steps is not None and not case.query.startswith(("histogram", "frequency")))
     channel = likelihoods(case.answers, float(steps.unit) / tau)
     found = {
-        "bdp": TableLeakage(case.model, steps.steps).at(tau),
-        "pufferfish": NothingKnown(next(answer_laws(problem)).laws).at(tau),
+        "bdp": TableLeakage(case.model, steps.steps).worst(tau)[0],
+        "pufferfish": UninformedLeakage(next(answer_laws(problem)).laws).worst(tau)[0],
     }
     for adversary, value in found.items():
         truth = channel_leakage(case.joint.astype(float), channel, adversary)
@@ -84,7 +85,7 @@ def test_who_is_said_to_reach_it_does(model, tau, data):
     laws = TableDistributions(model, sum(steps[i][rows[:, i]] for i in range(len(steps))))
     for found, who, everything in (
         (*TableLeakage(model, steps).worst(tau), True),
-        (*NothingKnown(laws).worst(tau), False),
+        (*UninformedLeakage(laws).worst(tau), False),
     ):
         assert (who is None) == (found < 1e-11)
         if who is not None:
@@ -125,7 +126,7 @@ def test_families_are_looked_at_one_by_one():
 
 def test_hardly_any_noise_is_no_trouble():
     """Densities far below the end of doubles are still told apart."""
-    assert TableLeakage(family(3), counted(family(3))).at(1000.0) == pytest.approx(4000.0)
+    assert TableLeakage(family(3), counted(family(3))).worst(1000.0)[0] == pytest.approx(4000.0)
 
 
 def test_what_is_not_counted_does_not_leak_by_itself():

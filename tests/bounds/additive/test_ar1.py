@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pufferdp import Ar1, plan
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
-from pufferdp.bounds.additive.ar1 import ar1_factor
+from pufferdp.bounds.additive.gaussian import ar1_factor
 from tests.oracles import ar1 as oracle
 from tests.strategies import examples
 

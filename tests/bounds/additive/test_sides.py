@@ -13,9 +13,10 @@ from pufferdp import MarkovChain, leakage_of, plan
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive import windows
-from pufferdp.bounds.additive.tables import AnyStartLeakage, NothingKnown
+from pufferdp.bounds.additive.uninformed import AnyStartLeakage, UninformedLeakage
 from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -73,7 +74,7 @@ def test_two_states_that_hardly_ever_change(stay):
     chain = MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])
     found = plan(chain, "count:1", epsilon=1.0, length=10_000)
     exact, tight = (found.candidate(name).calibration.scale for name in ("exact-laplace", "curve-tight"))
-    assert exact == pytest.approx(tight, rel=1e-6)
+    assert tight / (1 + 3 * TOLERANCE) <= exact <= tight * (1 + 2 * TOLERANCE)
 
 
 def test_what_is_not_exact_says_between_what_it_lies(monkeypatch):
@@ -109,7 +110,7 @@ def test_any_start_is_the_worst_law_of_the_first_record(stay, n, tau):
     assert lower == upper
     assert truth <= lower + 1e-9
     assert lower <= truth + 0.03 * max(1.0, truth)  # the grid is only so fine
-    assert lower <= NothingKnown(ChainSums(chain, n, [0, 1])).at(tau) + 1e-9
+    assert lower <= UninformedLeakage(ChainSums(chain, n, [0, 1])).worst(tau)[0] + 1e-9
 
 
 def test_any_start_lies_below_every_curve():

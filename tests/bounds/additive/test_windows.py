@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive import windows
-from pufferdp.bounds.additive.tables import NothingKnown
+from pufferdp.bounds.additive.uninformed import UninformedLeakage
 from pufferdp.bounds.additive.windows import WindowLeakage, Work
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.models.chain import MarkovChain
@@ -95,7 +95,7 @@ def test_the_output_is_one_of_the_window():
 @given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS)
 def test_who_knows_nothing_over_a_chain(chain, n, tau):
     steps = [1, *[0] * (chain.size - 1)]
-    found = NothingKnown(ChainSums(chain, n, steps)).at(tau)
+    found = UninformedLeakage(ChainSums(chain, n, steps)).worst(tau)[0]
     truth = leakage(chain.transition, literal_start(chain), n, "count:0", 1 / tau, everyone=False)
     assert found == pytest.approx(truth, abs=1e-9)
 
@@ -105,6 +105,12 @@ def test_activity_at_the_least_scale(n):
     """The least noise for epsilon 1 is the same for a day, for all days and for ever: the bracket is closed."""
     window = WindowLeakage(MarkovChain(transition=ACTIVITY), n, [0, 1])
     assert window.at(1 / 3.9948).upper <= 1.0 < window.at(1 / 3.9947).lower
+
+
+def test_an_infinite_upper_end_is_an_open_bracket():
+    assert windows.is_closed(1.0, 1.0 + 1e-8)
+    assert not windows.is_closed(1.0, 1.001)
+    assert not windows.is_closed(0.0, float("inf"))
 
 
 def test_what_cannot_be_computed_is_refused():

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pufferdp.bounds.tight.inputs import Chain
-from pufferdp.bounds.tight.long.any_start import Worst
-from pufferdp.bounds.tight.series import leakage_of_losses
+from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.series import SeriesLeakage, series_leakage
 from pufferdp.models.chain import MarkovChain
 from tests.strategies import random_law, random_transition
 
@@ -34,6 +33,12 @@ class Case:
     def law(self) -> np.ndarray:
         """Of the first record."""
         return first_law(self.transition, self.start)
+
+
+def leakage_of_losses(transition, losses, *, start="stationary", adversary="bdp", **options) -> SeriesLeakage:
+    """What is leaked about each record, for a chain and losses that are checked first."""
+    chain = inputs.chain(transition, start)
+    return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), **options)
 
 
 def first_law(transition: np.ndarray, start: str | np.ndarray) -> np.ndarray:
@@ -79,17 +84,3 @@ def case(seed: int) -> Case:
     start = "stationary" if generator.random() < 0.4 else random_law(generator, k)
     who = generator.choice(["bdp", "pufferfish"])
     return Case(transition(generator, k), start, losses(generator, n), int(generator.integers(n)), str(who))
-
-
-def check_any_start(found: Worst, chain: Chain, n: int, loss: float, who: str, closed: float) -> None:
-    """What is found for any start of a short series is what it is record by record, and its law leaks as much."""
-    each = leakage_of_losses(chain.kernels[0], np.full(n, loss), start="any", adversary=who)
-    assert found.lower <= each.upper.max() * (1 + 1e-9)
-    assert found.upper >= each.lower.max() * (1 - 1e-9)
-    assert found.upper <= found.lower * (1 + closed)
-    law = np.zeros(chain.size)
-    for state, chance in found.law:
-        law[state] = chance
-    if found.law and (law > 1e-6).sum() == len(found.law):  # a law that is no limit leaks as much by itself
-        one = leakage_of_losses(chain.kernels[0], np.full(n, loss), start=law, adversary=who)
-        assert one.upper[found.records] >= found.lower * (1 - 1e-6)

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.tight import inputs, many_states
+from pufferdp.bounds.tight import chain as chains
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.bounds.tight.many_states import ManyStates
-from pufferdp.bounds.tight.odds import OddsCurve, largest_log_odds
-from pufferdp.bounds.tight.series import leakage_of_losses
-from pufferdp.bounds.tight.ways import any_slot
+from pufferdp.bounds.tight.odds import OddsCurve
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
 from tests.strategies import examples
 
 ROOM = 1e-8
+NARROW = 1e-9
 PARTS = 8
 
 
@@ -70,7 +70,7 @@ def test_clocks_are_equal_to_the_programme_over_all_algorithms(part):
         kernels = clock(generator, k, int(generator.integers(2, 4)))
         loss, who = float(generator.choice([0.05, 0.4, 1.5])), str(generator.choice(["bdp", "pufferfish"]))
         programme = worst_of_all(kernels, loss, n, who)
-        found = TightCurve.of_clock(kernels, length=n, adversary=who).leakage(loss)
+        found = TightCurve.of_clock(kernels, length=n, adversary=who, tolerance=NARROW).leakage(loss)
         assert found.upper == pytest.approx(programme, abs=ROOM), seed
         assert found.lower == pytest.approx(programme, abs=ROOM), seed
         assert OddsCurve.of_chains([kernels], length=n)(loss) >= programme - ROOM, seed
@@ -88,7 +88,7 @@ def test_clocks_are_equal_to_the_programme_over_all_algorithms(part):
 )
 def test_some_clocks_are_equal_to_the_programme(kernels, who):
     """A few of the same for every day."""
-    found = TightCurve.of_clock(kernels, length=4, adversary=who).leakage(0.5)
+    found = TightCurve.of_clock(kernels, length=4, adversary=who, tolerance=NARROW).leakage(0.5)
     programme = worst_of_all([np.array(one) for one in kernels], 0.5, 4, who)
     assert (found.lower, found.upper) == pytest.approx((programme, programme), abs=ROOM)
 
@@ -104,8 +104,8 @@ def test_a_clock_of_equal_tables_is_the_chain(length, who, k):
     kernel = cases.transition(np.random.default_rng([k, 21]), k)
     chain = TightCurve(kernel, length=length, adversary=who)
     equal = TightCurve.of_clock([kernel] * 6, length=length, adversary=who)
-    assert equal.inverse(1.0) == pytest.approx(chain.inverse(1.0), rel=1e-10)
-    assert equal(0.3) == pytest.approx(chain(0.3), rel=1e-10)
+    assert equal.inverse(1.0) == chain.inverse(1.0)
+    assert equal(0.3) == chain(0.3)
 
 
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
@@ -114,9 +114,12 @@ def test_tables_that_are_nearly_equal_leak_as_the_chain(who):
     kernel = np.array([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]])
     other = kernel.copy()
     other[0] += [1e-12, -1e-12, 0.0]
-    clock = TightCurve.of_clock([kernel, kernel, other], adversary=who)
-    assert clock(0.5) == pytest.approx({"bdp": 1.578960199, "pufferfish": 1.578178765}[who], abs=2e-9)
-    assert clock.inverse(1.0) == pytest.approx(TightCurve(kernel, adversary=who).inverse(1.0), rel=1e-8)
+    clock = TightCurve.of_clock([kernel, kernel, other], adversary=who, tolerance=NARROW)
+    assert clock(0.5) == pytest.approx({"bdp": 1.578960199, "pufferfish": 1.578178765}[who], abs=4e-9)
+    alone = TightCurve(kernel, adversary=who)
+    assert TightCurve.of_clock([kernel, kernel, other], adversary=who).inverse(1.0) == pytest.approx(
+        alone.inverse(1.0), rel=2 * TOLERANCE
+    )
 
 
 @pytest.mark.slow
@@ -127,14 +130,14 @@ def test_without_end_is_what_long_series_tend_to(who):
         generator = np.random.default_rng([seed, 22])
         kernels = np.array(clock(generator, int(generator.integers(2, 4)), 3))
         kernels = 0.9 * kernels + 0.1 / kernels.shape[1]  # forgets within the series
-        chain = inputs.chain(kernels, "stationary")
+        laws = periodic_laws(kernels)
         found = TightCurve.of_clock(kernels, adversary=who).leakage(0.4)
-        assert found.upper <= found.lower * (1 + 1e-8)
+        assert found.upper <= found.lower * (1 + TOLERANCE)
         for first in range(3):
-            turned = inputs.turned(chain, first)
-            each = leakage_of_losses(turned.kernels, np.full(90, 0.4), start=turned.start, adversary=who)
+            turned, law = np.roll(kernels, -first, axis=0), laws[first]
+            each = leakage_of_losses(turned, np.full(90, 0.4), start=law, adversary=who, each=False)
             assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
-            assert each.upper.max() >= found.lower * (1 - 1e-7), (seed, first)
+            assert each.upper.max() >= found.lower * (1 - 1e-6), (seed, first)
 
 
 @pytest.mark.slow
@@ -147,11 +150,11 @@ def test_without_end_is_never_below_long_series_with_zeros(who):
         kernels = generator.dirichlet(np.ones(k), size=(slots, k)) * (generator.random((slots, k, k)) < 0.6)
         kernels += np.eye(k) * 0.2 * (kernels.sum(axis=2, keepdims=True) == 0)
         kernels /= kernels.sum(axis=2, keepdims=True)
-        chain, loss = inputs.chain(kernels, "stationary"), float(generator.choice([0.05, 0.5]))
+        laws, loss = periodic_laws(kernels), float(generator.choice([0.05, 0.5]))
         found = TightCurve.of_clock(kernels, length=100_000, adversary=who).leakage(loss)
         for first in range(slots):
-            turned = inputs.turned(chain, first)
-            each = leakage_of_losses(turned.kernels, np.full(60, loss), start=turned.start, adversary=who, each=False)
+            turned, law = np.roll(kernels, -first, axis=0), np.where(laws[first] < 1e-12, 0.0, laws[first])
+            each = leakage_of_losses(turned, np.full(60, loss), start=law / law.sum(), adversary=who, each=False)
             assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
 
 
@@ -162,14 +165,14 @@ def test_ten_per_cent_less_noise_would_break_the_promise():
         kernels = clock(generator, 2, 2)
         curve = TightCurve.of_clock(kernels, length=4)
         loss = curve.inverse(1.0)
-        assert worst_of_all(kernels, loss, 4, "bdp") == pytest.approx(1.0, abs=1e-7), seed
+        assert 1 - 3 * TOLERANCE <= worst_of_all(kernels, loss, 4, "bdp") <= 1.0, seed
         assert worst_of_all(kernels, 1.1 * loss, 4, "bdp") > 1.01, seed
 
 
 def test_a_clock_is_flat_in_its_length():
     kernels = smooth(24, 3, 4)
     short, long = (TightCurve.of_clock(kernels, length=n).inverse(1.0) for n in (1000, 100_000))
-    assert short == pytest.approx(long, rel=1e-8)
+    assert short == pytest.approx(long, rel=2 * TOLERANCE)
 
 
 def test_a_slot_at_which_all_is_certain_parts_the_days():
@@ -183,7 +186,7 @@ def test_a_slot_at_which_all_is_certain_parts_the_days():
 def test_values_rarer_than_a_double_can_tell_are_refused():
     """0 must mean impossible: a value that is merely rare is a secret all the same."""
     fades = [[1.0, 0.0], [1 - 1e-3, 1e-3]]
-    with pytest.raises(NotApplicableError, match="rarer than a double can tell"):
+    with pytest.raises(NotApplicableError, match="rarer than a double can hold"):
         TightCurve.of_clock([[[0.5, 0.5], [0.5, 0.5]], *[fades] * 287], length=1000)
 
 
@@ -195,14 +198,14 @@ def test_the_inverse_for_a_day_of_many_slots_is_closed(slots, states, who):
     curve = TightCurve.of_clock(smooth(slots, states, 1), length=100_000, adversary=who)
     loss = curve.inverse(1.0)
     assert curve(loss) <= 1.0
-    assert curve.leakage(loss).lower >= 1 - 1e-5
+    assert curve.leakage(loss).lower >= 1 - 4 * TOLERANCE
 
 
 def begun_at_each(kernels, loss, n, who):
     """What series leak that begin with each of the slots, one after the other."""
     laws = periodic_laws(list(kernels))
     return [
-        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=n, adversary=who)(loss)
+        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=n, adversary=who, tolerance=NARROW)(loss)
         for first, law in enumerate(laws)
     ]
 
@@ -212,12 +215,13 @@ DAY = np.array([[[a, 1 - a], [1 - b, b]] for a, b in np.random.default_rng(2).un
 
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
 def test_a_short_series_that_may_begin_anywhere_is_that_of_its_worst_slot(who):
-    curve, begun = TightCurve.of_clock(DAY, length=10, adversary=who), begun_at_each(DAY, 0.3, 10, who)
-    found = curve.leakage(0.3)
+    begun = begun_at_each(DAY, 0.3, 10, who)
+    found = TightCurve.of_clock(DAY, length=10, adversary=who, tolerance=NARROW).leakage(0.3)
     assert found.upper == pytest.approx(max(begun), rel=1e-8)
     assert found.lower == pytest.approx(max(begun), rel=1e-8)
     assert max(begun) > 1.3 * begun[0]
-    assert 1 - 1e-8 <= curve(curve.inverse(1.0)) <= 1
+    curve = TightCurve.of_clock(DAY, length=10, adversary=who)
+    assert 1 - 3 * TOLERANCE <= curve(curve.inverse(1.0)) <= 1
 
 
 @pytest.mark.slow
@@ -227,23 +231,10 @@ def test_clocks_with_zeros_that_may_begin_anywhere_are_those_of_their_worst_slot
         generator = np.random.default_rng([seed, 21])
         k, slots, n = int(generator.choice([2, 3, 4])), int(generator.integers(2, 7)), int(generator.integers(2, 12))
         kernels, loss = np.array(clock(generator, k, slots)), float(generator.choice([0.05, 0.4, 1.5]))
-        found = TightCurve.of_clock(kernels, length=n, adversary=who).leakage(loss)
+        found = TightCurve.of_clock(kernels, length=n, adversary=who, tolerance=NARROW).leakage(loss)
         most = max(begun_at_each(kernels, loss, n, who))
         assert found.upper == pytest.approx(most, rel=1e-7, abs=ROOM), seed
         assert found.lower == pytest.approx(most, rel=1e-7, abs=ROOM), seed
-
-
-@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
-def test_a_series_with_too_many_ends_is_bounded_by_one_without_end(who, monkeypatch):
-    kernels = 0.8 * np.eye(2) + 0.2 * np.random.default_rng(3).dirichlet(np.ones(2), size=(24, 2))
-    endless = TightCurve.of_clock(kernels, adversary=who)
-    monkeypatch.setattr(any_slot, "_MOST_ENDS", 0)
-    curve = TightCurve.of_clock(kernels, length=24, adversary=who)
-    found, begun = curve.leakage(0.3), begun_at_each(kernels, 0.3, 24, who)
-    assert found.lower <= max(begun) <= found.upper
-    assert found.upper == pytest.approx(endless(0.3), rel=1e-8)
-    # A pair of values that leaks more than the first one tried does not make the search give up.
-    assert curve.inverse(1.0) == pytest.approx(endless.inverse(1.0), rel=1e-6)
 
 
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
@@ -252,27 +243,10 @@ def test_a_clock_with_too_many_rows_is_bounded_in_closed_form(who, monkeypatch):
     stay = 0.8 + 0.01 * np.cos(np.arange(12))
     kernels = np.array([[[a, 1 - a], [1 - a, a]] for a in stay])
     exact = TightCurve.of_clock(kernels, adversary=who).leakage(0.3)
-    monkeypatch.setattr(many_states, "_MOST_WORK", 0)
+    monkeypatch.setattr(chains, "_MOST_ROWS", 0)
     curve = TightCurve.of_clock(kernels, adversary=who)
     found = curve.leakage(0.3)
     assert curve.bounded
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper <= 1.1 * exact.upper
     assert curve(curve.inverse(1.0)) <= 1.0
-
-
-def test_odds_of_many_steps_hold_from_every_slot_on():
-    kernels = smooth(24, 3, seed=3, stay=6.0)
-    found = ManyStates(inputs.chain(kernels, "stationary"), True, None)._log_odds
-    assert found[0][0] == 1
-    assert found[-1][1] < 1e-5
-    for steps, log_odds in found[:9]:
-        each = []
-        for first in range(24):
-            product = np.eye(3)
-            for step in range(steps):
-                product = product @ kernels[(first + step) % 24]
-            each.append(largest_log_odds(product))
-        assert max(each) <= log_odds * (1 + 1e-9) + 1e-12
-        if steps <= 4:  # blocks begin at every slot
-            assert log_odds <= max(each) * (1 + 1e-9)

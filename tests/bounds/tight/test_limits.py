@@ -7,14 +7,21 @@ import math
 import numpy as np
 import pytest
 
-from pufferdp.bounds.tight.chain import TightCurve, tight_leakage
-from pufferdp.bounds.tight.series import leakage_of_losses
+from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
+from tests.bounds.tight.cases import leakage_of_losses
 from tests.strategies import examples, random_law
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
 ADVERSARIES = ("bdp", "pufferfish", "dp")
+NARROW = 1e-9
+WIDTH = 1.01 * TOLERANCE
+
+
+def tight_leakage(table, loss, **options):
+    return TightCurve(table, **options).leakage(loss)
 
 
 @pytest.mark.parametrize("table", [ACTIVITY, W])
@@ -59,6 +66,7 @@ def _two_states_in_logs(P, law, losses, adversary):
     return np.where(np.isfinite(laws).all(axis=1), losses + out.sum(axis=0).max(axis=0), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize(
     ("table", "law", "n", "loss"),
@@ -72,16 +80,18 @@ def _two_states_in_logs(P, law, losses, adversary):
         ([[0.2, 0.8], [1.0, 0.0]], [1.0, 0.0], 60, 450.0),
     ],
 )
-def test_two_states_whose_weights_no_double_holds_are_exact(adversary, table, law, n, loss):
+def test_two_states_whose_weights_no_double_holds_are_bounded(adversary, table, law, n, loss):
     losses = loss * np.where(np.arange(n) % 3 == 1, 0.4, 1.0)
     for spent in (losses, np.full(n, loss)):
         true = _two_states_in_logs(np.array(table), np.array(law), spent, adversary)
         found = leakage_of_losses(table, spent, start=law, adversary=adversary)
-        assert found.lower == pytest.approx(true, rel=1e-9)
-        assert found.upper == pytest.approx(true, rel=2e-9)  # rounding is given room, record by record
+        assert (found.lower <= true * (1 + 1e-9)).all()
         assert (found.upper >= true * (1 - 1e-12)).all()
+        # Weights beyond what a double holds are bounded by group privacy, and by what is left of the chain.
+        assert (found.upper <= np.where(true > 0, spent.sum(), 0.0) * (1 + 1e-12)).all()
     curve = tight_leakage(table, loss, start=law, length=n, adversary=adversary)
-    assert (curve.lower, curve.upper) == pytest.approx((true.max(), true.max()), rel=1e-9)
+    assert curve.lower <= true.max() * (1 + 1e-9)
+    assert true.max() * (1 - 1e-12) <= curve.upper
 
 
 @pytest.mark.filterwarnings("error")
@@ -102,14 +112,16 @@ def test_without_noise_a_record_is_told_as_well_as_the_chain_tells_it():
         law = P[:, :, None] * ends[None]  # (target, neighbour, known)
         law = law / law.sum(axis=1, keepdims=True)
         sides.append(math.log((law[1] / law[0]).max()))
-    assert tight_leakage(ACTIVITY, 100.0, length=100).upper == pytest.approx(100 + 2 * max(sides), rel=1e-12)
+    found = tight_leakage(ACTIVITY, 100.0, length=100, tolerance=NARROW)
+    assert found.upper == pytest.approx(100 + 2 * max(sides), rel=2e-9)
 
 
 def test_one_record_leaks_its_own_loss():
     for table in (ACTIVITY, W):
         for who in ADVERSARIES:
             assert tight_leakage(table, 0.7, length=1, adversary=who).upper == 0.7
-            assert TightCurve(table, length=1, adversary=who).inverse(0.7) == 0.7
+            loss = TightCurve(table, length=1, adversary=who).inverse(0.7)
+            assert 0.7 * (1 - WIDTH) <= loss <= 0.7
 
 
 def test_one_state_leaks_nothing():
@@ -140,7 +152,7 @@ def test_values_that_never_occur_are_no_secrets():
             for who in ADVERSARIES:
                 alone = tight_leakage(table, 0.5, start=law[:k], length=n, adversary=who)
                 among = tight_leakage(larger, 0.5, start=law, length=n, adversary=who)
-                assert among.upper == pytest.approx(alone.upper, rel=1e-9)
+                assert among.upper == alone.upper
 
 
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
@@ -150,7 +162,7 @@ def test_long_series_are_those_without_end(who):
             endless = tight_leakage(table, 0.3, start=start, adversary=who)
             for n in (10**4, 10**6):
                 found = tight_leakage(table, 0.3, start=start, length=n, adversary=who)
-                assert found.upper == pytest.approx(endless.upper, rel=2e-9)
+                assert found.upper == pytest.approx(endless.upper, rel=WIDTH)
 
 
 def test_more_loss_or_more_records_never_leak_less():
@@ -160,20 +172,11 @@ def test_more_loss_or_more_records_never_leak_less():
         P, start = cases.transition(generator, k), random_law(generator, k)
         stationary, who = generator.random() < 0.5, str(generator.choice(["bdp", "pufferfish"]))
         lengths, losses = [1, 2, 3, 7, 150, 10**5], np.sort([cases.loss(generator) for _ in range(2)])
-        table = np.array(
-            [
-                [
-                    tight_leakage(P, loss, start="stationary" if stationary else start, length=n, adversary=who).upper
-                    for loss in losses
-                ]
-                for n in lengths
-            ]
-        )
-        # Brackets end where only rounding is left: some 1e-11 for hundreds of records.
-        assert (np.diff(table, axis=1) >= -1.5e-7 * table[:, 1:] - 5e-11).all(), seed
+        options = {"start": "stationary" if stationary else start, "adversary": who}
+        table = np.array([[tight_leakage(P, loss, length=n, **options).upper for loss in losses] for n in lengths])
+        assert (np.diff(table, axis=1) >= -WIDTH * table[:, 1:]).all(), seed
         if stationary:
-            # Series of more than 128 records have brackets as wide as a share of 1e-7.
-            assert (np.diff(table, axis=0) >= -1.5e-7 * table[1:] - 5e-11).all(), seed
+            assert (np.diff(table, axis=0) >= -WIDTH * table[1:]).all(), seed
         losses_of_each = cases.losses(generator, 8)
         more = losses_of_each + np.where(generator.random(8) < 0.3, 0.1, 0.0)
         less = leakage_of_losses(P, losses_of_each, start=start, adversary=who)
@@ -182,8 +185,8 @@ def test_more_loss_or_more_records_never_leak_less():
 
 
 def test_several_lengths_are_the_worst_of_them():
-    curve = TightCurve(W, length=[3, 5])
-    assert curve(0.5) == pytest.approx(1.324256877, abs=1e-9)
+    curve = TightCurve(W, length=[3, 5], tolerance=NARROW)
+    assert curve(0.5) == pytest.approx(1.324256877, abs=3e-9)
     assert curve.leakage(0.5).length == 5
     start = [0.9, 0.05, 0.05]
     both = TightCurve(W, start=start, length=[2, 30])
@@ -197,9 +200,9 @@ def test_long_series_of_changing_losses_agree_with_short_ones_far_from_the_ends(
         losses = np.random.default_rng(15).uniform(0.0, 0.6, size=200)
         long = leakage_of_losses(table, losses, adversary=who)
         short = leakage_of_losses(table, losses[40:160], adversary=who)
-        assert long.upper[90:110] == pytest.approx(short.upper[50:70], rel=1e-6)
+        assert long.upper[90:110] == pytest.approx(short.upper[50:70], rel=WIDTH)
         largest = leakage_of_losses(table, losses, adversary=who, each=False)
-        assert largest.value == pytest.approx(long.value, rel=3e-7)
+        assert largest.value == pytest.approx(long.value, rel=WIDTH)
 
 
 @pytest.mark.parametrize("rare", [1e-6, 1.3e-9, 1e-12])
@@ -210,7 +213,7 @@ def test_rare_moves_close_the_bracket(rare, start):
     for who in ("bdp", "pufferfish"):
         for loss in (1e-6, 0.1, 1.0):
             found = tight_leakage(table, loss, start=start, adversary=who)
-            assert found.lower <= found.upper <= found.lower * (1 + 1e-6)
+            assert found.lower <= found.upper <= found.lower * (1 + (1 if start == "stationary" else 4) * WIDTH)
             assert found.upper >= tight_leakage(table, loss, start=start, adversary=who, length=200).lower
 
 

@@ -10,15 +10,15 @@ import pytest
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.additive.windows import WindowLeakage
 from pufferdp.bounds.curves import curve
-from pufferdp.bounds.tight.chain import TightCurve
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
 from tests.bounds.tight import cases
 from tests.strategies import examples, random_law
 
 OTHERS = ("quilt", "markov", "zhao", "general", "odds")
-ROOM = 1e-7
-"""Brackets are as narrow as a share of 4e-7 where a chain forgets slowly, and of 1e-10 elsewhere."""
+ROOM = 1.1 * TOLERANCE
+"""Upper ends are above what is leaked by at most this share."""
 
 
 def check_order(seed):
@@ -45,37 +45,11 @@ def test_below_every_other_curve(part):
 
 
 @pytest.mark.slow
-def test_a_long_series_of_a_slow_chain_is_never_above_the_closed_form():
-    """Too long to be worked out record by record, and too short for the chain to forget: never group privacy alone."""
-    P = 0.99 * np.eye(3) + 0.01 * np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
-    model = MarkovChain(transition=P, start=[0.2, 0.3, 0.5])
-    tight, odds = (curve(name, model, 600, Adversary.PUFFERFISH) for name in ("tight", "odds"))
-    assert tight(0.01) <= odds(0.01) * (1 + ROOM)
-    assert odds(0.01) < 5.5  # group privacy says 6
-    assert tight(1e-3) <= 0.6 * (1 + ROOM)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_below_every_other_curve_on_many_chains(part):
     """A few hundred in the profile ``ci``; 10,000: ``PUFFERDP_CHAINS=10000 pytest … -k many_chains``."""
     for seed in range(part, int(os.environ.get("PUFFERDP_CHAINS", examples(300))), 10):
         check_order(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("who", ["pufferfish", "bdp"])
-def test_a_series_that_ends_before_its_chain_has_forgotten_leaks_no_more_than_one_without_end(who):
-    """Of 513 records of such a chain, and of more, group privacy was all that was said: .5 here."""
-    P = 0.99 * np.eye(3) + 0.01 * np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
-    worst = TightCurve(P, length=1000, adversary=who).leakage(0.0005)
-    shorter = TightCurve(P, length=512, adversary="pufferfish").leakage(0.0005)
-    assert shorter.upper < worst.lower <= worst.upper <= TightCurve(P, adversary=who)(0.0005) * (1 + 1e-9) < 0.23
-    # Nearly periodic: the closed form said less than group privacy.
-    turns = MarkovChain(
-        transition=[[0.0, 0.9958694846318731, 0.004130515368126928], [1.0, 0.0, 0.0], [0.0748, 0.9182, 0.007]]
-    )
-    assert curve("tight", turns, 1000, who)(0.00138) <= curve("odds", turns, 1000, who)(0.00138)
 
 
 def test_above_the_exact_leakage_of_any_count_and_equal_for_two_attracting_states():
@@ -89,7 +63,7 @@ def test_above_the_exact_leakage_of_any_count_and_equal_for_two_attracting_state
         count = WindowLeakage(chain, n, [0] * (k - 1) + [1]).at(loss)
         assert tight(loss) >= count.lower * (1 - 1e-9), seed
         if k == 2 and chain.transition[0, 0] + chain.transition[1, 1] >= 1:
-            assert tight(loss) == pytest.approx(count.upper, rel=1e-8), seed
+            assert tight(loss) == pytest.approx(count.upper, rel=ROOM), seed
 
 
 @pytest.mark.slow
@@ -102,7 +76,7 @@ def test_a_class_is_its_worst_chain():
         )
         alone = [curve("tight", model, n) for model in models]
         together = curve("tight", MarkovClass(models=models), n)
-        assert together(loss) == pytest.approx(max(one(loss) for one in alone), rel=1e-9)
-        assert together.inverse(1.0) == pytest.approx(min(one.inverse(1.0) for one in alone), rel=1e-7)
+        assert together(loss) == pytest.approx(max(one(loss) for one in alone), rel=ROOM)
+        assert together.inverse(1.0) == pytest.approx(min(one.inverse(1.0) for one in alone), rel=2 * ROOM)
         worst = together.worst(loss)
-        assert alone[worst.model](loss) == pytest.approx(max(worst.upper, loss), rel=1e-9)
+        assert alone[worst.model](loss) == pytest.approx(max(worst.upper, loss), rel=ROOM)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight.inputs import stationary_law
 from pufferdp.bounds.tight.odds import OddsCurve, odds_forever, odds_series
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.bounds.tight.streams import stream_budget, stream_leakage
 from tests.oracles import algorithms, streams
 from tests.strategies import SEEDS, examples, random_law, random_transition
@@ -21,6 +22,8 @@ THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]]
 TURNING = [[0.2, 0.8], [0.7, 0.3]]
 WHO = ("bdp", "pufferfish")
 ROOM = 1e-8
+WIDTH = 1.01 * TOLERANCE
+"""Upper ends are above what is leaked by at most this share."""
 PARTS = ("backward", "forward", "total")
 
 
@@ -34,6 +37,12 @@ def problems(draw, states: int, most: int):
     equal = np.full(n, draw(st.sampled_from([0.1, 1.0])))
     losses = equal if draw(st.booleans()) else generator.choice([0.0, 0.1, 0.5, 1.0, 3.0], size=n)
     return P, start, np.asarray(stationary_law(P) if isinstance(start, str) else start), losses
+
+
+def check(found, worst):
+    """None leaks more than what is found, and some algorithm nearly as much."""
+    assert (found >= worst - ROOM).all()
+    assert (found <= worst * (1 + WIDTH) + ROOM).all()
 
 
 def programmes(P, law, losses, who):
@@ -57,8 +66,8 @@ def test_two_states_are_what_randomised_response_leaks(problem):
         found = stream_leakage(P, losses, start=start, adversary=who)
         worst = streams.leakage(P, law, channels, who == "bdp")
         for part, brute in zip(PARTS, worst, strict=True):
-            assert getattr(found, part) == pytest.approx(brute, abs=ROOM)
-        assert found.lower == pytest.approx(worst[2].max(), abs=ROOM)
+            check(getattr(found, part), brute)
+        assert found.lower <= worst[2].max() + ROOM
 
 
 @given(problem=problems(3, 3))
@@ -70,7 +79,7 @@ def test_three_states_are_what_questions_about_sets_of_values_leak(problem):
         found = stream_leakage(P, losses, start=start, adversary=who)
         worst = streams.leakage(P, law, channels, who == "bdp")
         for part, brute in zip(PARTS, worst, strict=True):
-            assert getattr(found, part) == pytest.approx(brute, abs=ROOM)
+            check(getattr(found, part), brute)
 
 
 @given(problem=problems(3, 3), who=st.sampled_from(WHO))
@@ -79,7 +88,7 @@ def test_every_part_equals_the_linear_programme_over_all_algorithms(problem, who
     P, start, law, losses = problem
     found = stream_leakage(P, losses, start=start, adversary=who)
     for part, worst in zip(PARTS, programmes(P, law, losses, who), strict=True):
-        assert getattr(found, part) == pytest.approx(worst, abs=1e-7)
+        check(getattr(found, part), worst)
 
 
 @given(problem=problems(2, 3), seed=SEEDS)
@@ -112,7 +121,7 @@ def test_laplace_steps_are_as_bad_as_any(P):
         channels = [streams.laplace_cells(loss) for loss in losses]
         brute = streams.leakage(P, [0.3, 0.7], channels, who == "bdp")
         for part, worst in zip(PARTS, brute, strict=True):
-            assert getattr(found, part) == pytest.approx(worst, abs=ROOM)
+            check(getattr(found, part), worst)
 
 
 def test_the_recursion_of_cao_is_that_of_the_paper():
@@ -133,9 +142,9 @@ def test_never_above_cao(problem):
     found = stream_leakage(P, losses, adversary="pufferfish")
     reversal = law[None] * P.T / law[:, None]
     backward, forward = streams.cao(reversal, losses), streams.cao(P, losses[::-1])[::-1]
-    assert (found.backward <= np.array(backward) + ROOM).all()
-    assert (found.forward <= np.array(forward) + ROOM).all()
-    assert (found.total <= np.array(backward) + np.array(forward) - losses + ROOM).all()
+    assert (found.backward <= np.array(backward) * (1 + WIDTH) + ROOM).all()
+    assert (found.forward <= np.array(forward) * (1 + WIDTH) + ROOM).all()
+    assert (found.total <= (np.array(backward) + np.array(forward) - losses) * (1 + WIDTH) + ROOM).all()
 
 
 @pytest.mark.parametrize(("k", "spiky", "loss"), [(5, 1.0, 0.1), (5, 0.3, 1.0), (10, 0.3, 0.1)])
@@ -144,10 +153,10 @@ def test_endless_streams_of_many_states_are_never_above_tpl(k, spiky, loss):
     law = stationary_law(P)
     found = stream_leakage(P, loss, adversary="pufferfish")
     forward, backward = streams.tpl_forever(P, loss), streams.tpl_forever(law[None] * P.T / law[:, None], loss)
-    assert found.forward[0] <= forward + ROOM
-    assert found.backward[0] <= backward + ROOM
-    assert found.upper <= forward + backward - loss + ROOM
-    assert found.upper - found.lower <= 1e-6 * found.upper
+    assert found.forward[0] <= forward * (1 + WIDTH)
+    assert found.backward[0] <= backward * (1 + WIDTH)
+    assert found.upper <= (forward + backward - loss) * (1 + WIDTH)
+    assert found.upper - found.lower <= WIDTH * found.upper
 
 
 @pytest.mark.slow
@@ -161,8 +170,8 @@ def test_endless_streams_of_up_to_fifty_states_are_never_above_tpl(seed):
     law = stationary_law(P)
     found = stream_leakage(P, loss, adversary="pufferfish")
     forward, backward = (streams.tpl_forever(rows, loss, 12) for rows in (P, law[None] * P.T / law[:, None]))
-    assert found.upper <= forward + backward - loss + ROOM
-    assert found.upper <= stream_leakage(P, loss).upper * (1 + 1e-8)
+    assert found.upper <= (forward + backward - loss) * (1 + WIDTH)
+    assert found.lower <= stream_leakage(P, loss).upper
 
 
 def one_side(kernel, x, y, losses):
@@ -190,8 +199,9 @@ def test_large_losses_of_many_states_leave_no_vector_behind():
         one_side(P, x, y, spent) + one_side(reversal, x, y, spent) for x in range(12) for y in range(12) if x != y
     )
     found = stream_leakage(P, loss, adversary="pufferfish")
-    assert found.upper == pytest.approx(loss + worst, rel=1e-7)
-    assert found.upper <= stream_leakage(P, loss).upper * (1 + 1e-9)
+    assert loss + worst <= found.upper * (1 + 1e-12)
+    assert found.upper <= (loss + worst) * (1 + WIDTH)
+    assert found.lower <= stream_leakage(P, loss).upper
 
 
 @pytest.mark.parametrize("who", WHO)
@@ -203,11 +213,11 @@ def test_long_streams_settle_and_are_what_short_ones_tend_to(P, who):
     short = stream_leakage(P, 0.2, length=30, adversary=who)
     for part in PARTS:
         few, many = getattr(short, part), getattr(long, part)
-        assert many.max() == pytest.approx(getattr(ever, part)[0], abs=ROOM)
-        assert (few <= many[:30] + ROOM).all()
-    assert long.backward[:15] == pytest.approx(short.backward[:15], abs=ROOM)
-    assert long.forward[-15:] == pytest.approx(short.forward[-15:], abs=ROOM)
-    assert long.lower == pytest.approx(long.upper, rel=1e-7)
+        assert many.max() == pytest.approx(getattr(ever, part)[0], rel=2 * WIDTH)
+        assert (few <= many[:30] * (1 + WIDTH)).all()
+    assert long.backward[:15] == pytest.approx(short.backward[:15], rel=2 * WIDTH)
+    assert long.forward[-15:] == pytest.approx(short.forward[-15:], rel=2 * WIDTH)
+    assert long.lower == pytest.approx(long.upper, rel=2 * WIDTH)
 
 
 @pytest.mark.parametrize("who", WHO)
@@ -218,7 +228,7 @@ def test_equal_and_changing_losses_meet(P, who):
     nearly[::2] += 1e-13
     same, other = stream_leakage(P, 0.5, length=30, adversary=who), stream_leakage(P, nearly, adversary=who)
     for part in PARTS:
-        assert getattr(other, part) == pytest.approx(getattr(same, part), abs=ROOM)
+        assert getattr(other, part) == pytest.approx(getattr(same, part), rel=WIDTH)
 
 
 def test_chains_that_never_forget():
@@ -260,9 +270,9 @@ def test_any_start_is_above_every_start_and_reached_by_one(problem, seed):
     found = stream_leakage(P, losses, start="any", adversary="pufferfish")
     generator = np.random.default_rng(seed)
     laws = [*np.eye(3), *generator.dirichlet(np.ones(3), size=4)]
-    some = [stream_leakage(P, losses, start=law, adversary="pufferfish") for law in laws]
-    for part in PARTS:
-        assert (getattr(found, part) >= np.max([getattr(one, part) for one in some], axis=0) - ROOM).all()
+    for law in laws:
+        for part, worst in zip(PARTS, programmes(P, law, losses, "pufferfish"), strict=True):
+            assert (getattr(found, part) >= worst - ROOM).all()
     assert found.lower <= found.upper <= losses.sum() + ROOM
 
 
@@ -287,13 +297,19 @@ def test_odds_take_several_steps_at_once_where_there_are_zeros():
     losses = np.full(20, 0.4)
     bound = odds_series(OddsCurve.of_chains([P], length=20), losses)
     exact = stream_leakage(P, losses, start=[1, 0, 0])
-    assert exact.upper <= bound.total.max() <= 2.687118789 + 1e-8  # of the theory's check values
+    assert exact.lower <= bound.total.max() <= 2.687118789 + 1e-8  # of the theory's check values
     assert odds_forever(OddsCurve.of_chains([P]), 0.4).total[0] == pytest.approx(2.687118789, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_budgets_of_the_theory():
     budget = stream_budget(ACTIVITY, 1.0)
-    assert (round(budget.constant, 4), [round(e, 4) for e in budget.ends]) == (0.2503, [0.6252, 0.2503, 0.6252])
+    assert budget.constant == pytest.approx(0.250325788, rel=2 * WIDTH)
+    # What is left for the ends is what the steps between them do not leak: it feels their tolerance many times.
+    assert budget.ends == pytest.approx((0.6252, 0.2503, 0.6252), rel=20 * WIDTH)
+    # Neither more at every step nor more at the ends is allowed than leaks the target.
+    assert budget.constant <= 0.250325788
+    assert max(budget.ends) <= 0.6252 * (1 + 1e-4)
 
 
 def test_refusals():

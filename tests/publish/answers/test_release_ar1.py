@@ -27,7 +27,7 @@ from pufferdp import (
     verify,
 )
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.additive.ar1 import ar1_factor
+from pufferdp.bounds.additive.gaussian import ar1_factor
 from tests.publish.answers.test_release import NoNoise
 
 MINUTES = pd.date_range("2024-05-01", periods=60, freq="min")

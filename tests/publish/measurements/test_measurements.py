@@ -33,6 +33,7 @@ from pufferdp.publish.release import release as release_measurement
 from pufferdp.report.html import report_html
 from tests.oracles.leakage import channel_leakage, path_law
 from tests.strategies import chains, examples
+from tests.tolerance import both_upper_ends, upper_end
 
 dp = pytest.importorskip("opendp.prelude")
 dp.enable_features("contrib", "honest-but-curious")
@@ -78,7 +79,7 @@ def test_promise_is_the_check_value_of_the_curve():
     release = released(counts(4.0), adversary="bdp")
     certificate = release.certificate.to_dict()
     assert certificate["measurement"]["dp_loss"] == pytest.approx(0.5)
-    assert certificate["guarantee"]["epsilon"] == pytest.approx(1.985846983, abs=1e-6)
+    assert certificate["guarantee"]["epsilon"] == upper_end(1.985846983)
     assert certificate["mechanism"]["name"] == "curve-tight"
     assert certificate["warnings"] == [AUTHOR]
     assert sum(release.answer) == pytest.approx(60, abs=200)
@@ -178,7 +179,7 @@ def test_loss_that_is_stated_too_small_promises_too_little():
 
 def test_refused_above_the_most_that_may_be_promised():
     with pytest.raises(
-        NotApplicableError, match=r"loss of 0.5, which leaks 1.98\d+ here.*a loss of 0.2503\d* would fit"
+        NotApplicableError, match=r"loss of 0.5, which leaks 1.98\d+ here.*a loss of 0.2(49|50)\d* would fit"
     ):
         released(counts(4.0), epsilon=1.0)
 
@@ -273,7 +274,7 @@ def test_charged_by_record(tmp_path):
         release = released(counts(8.0), ledger=ledger, dataset="d")
         assert verify(release.certificate.to_dict()).valid
     best = curve("tight", NAMED, 60, "bdp")
-    assert ledger.dataset("d").leakage == pytest.approx(best(0.5), rel=1e-6)
+    assert ledger.dataset("d").leakage == both_upper_ends(best(0.5))
     # Two stretches that share no record cost what one of them costs.
     ledger.create("halves", budget=3.0, model=NAMED)
     for first, last in ((0, 29), (30, 59)):

@@ -99,13 +99,8 @@ class Experiment:
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp reproduce --list --json`` says about it."""
-        return {
-            "name": self.name,
-            "also": self.also,
-            "paper": self.paper,
-            "about": self.about,
-            "needs": [file.path for file in self.needs],
-        }
+        stated = {"name": self.name, "also": self.also, "paper": self.paper, "about": self.about}
+        return {**stated, "needs": [file.path for file in self.needs]}
 
 
 def late(module: str, function: str) -> Run:

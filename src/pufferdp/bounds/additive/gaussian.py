@@ -8,8 +8,8 @@ plus the L1 norm of the shift (Lange 2024, Proposition 6.1).
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -17,14 +17,12 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.models.inference import connected
 
 _MOST_ENUMERATED: Final = 15
 """All sets of known records are enumerated for up to this many records: 2^15 sets take a second."""
-_BATCH: Final = 10
-"""All subsets of this many records are swept together, so memory stays below a few megabytes."""
 _EPS: Final = 2.0**-52
 """Twice the rounding error of one operation; a sum of n products is off by less than n times this."""
 
@@ -95,18 +93,29 @@ def nothing_known(sigma: Floats) -> ShiftFactor:
 
 
 def enumerate_all(sigma: Floats) -> ShiftFactor:
-    """The factor over every set of known records and every target."""
+    """The factor over every set of known records and every target, with a bound on the rounding of each shift.
+
+    The computed W = Σ_A^{-1} Σ_{A,U} has a residual E = Σ_A W − Σ_{A,U}. Its error is Σ_A^{-1} E, and no eigenvalue of
+    Σ_A^{-1} is above 1/λ_min(Σ): the eigenvalues of a principal submatrix lie between those of the matrix.
+    """
     n, scaled = len(sigma), _scale(sigma)
-    low, high, target, known = 0.0, 0.0, 0, np.zeros(n, dtype=bool)
-    for swept, chosen in _all_sets(scaled.sigma):
-        shifts, spare = _shifts(scaled, swept, chosen)
-        below = shifts - spare
-        at = int(below.argmax())
-        if below.flat[at] > low:
-            low, target, known = float(below.flat[at]), at % n, chosen[at // n]
-        high = max(high, float((shifts + spare).max()))
-    others = tuple(int(j) for j in np.flatnonzero(known) if j != target)
-    return ShiftFactor(1 + low, (1 + high) * (1 + _EPS), target, others, True)
+    weight, norm = scaled.weight, np.linalg.norm(scaled.sigma)
+    low, high, target, known = 0.0, 0.0, 0, np.arange(0)
+    for size in range(1, n):
+        sets = np.array(list(itertools.combinations(range(n), size)))  # each is the target with the known records
+        inside, rows = scaled.sigma[sets[:, :, None], sets[:, None, :]], scaled.sigma[sets]
+        shift = np.linalg.solve(inside, rows)
+        np.put_along_axis(shift, sets[:, None, :], 0.0, axis=2)
+        np.put_along_axis(rows, sets[:, None, :], 0.0, axis=2)
+        error = np.linalg.norm(inside @ shift - rows, axis=(1, 2))
+        error += (n + 2) * _EPS * norm * (1 + np.linalg.norm(shift, axis=(1, 2)))
+        total = np.abs(shift) @ weight / weight[sets]
+        spare = error[:, None] * (np.linalg.norm(weight) / scaled.least) / weight[sets] + (n + 4) * _EPS * total
+        high = max(high, float((total + spare).max()))
+        at, i = np.unravel_index(int((total - spare).argmax()), total.shape)
+        if total[at, i] - spare[at, i] > low:
+            low, target, known = float(total[at, i] - spare[at, i]), int(sets[at, i]), np.delete(sets[at], i)
+    return ShiftFactor(1 + low, (1 + high) * (1 + _EPS), target, tuple(known.tolist()), True)
 
 
 def bracket(sigma: Floats) -> ShiftFactor:
@@ -133,56 +142,12 @@ def _scale(sigma: Floats) -> _Scaled:
     return _Scaled(scaled, weight, least)
 
 
-def _sweep(stack: Floats, k: int) -> Floats:
-    """Each matrix of a stack swept on record k (Goodnight 1979), with the signs that keep it symmetric."""
-    pivot, column = stack[..., k, k], stack[..., :, k] / stack[..., k, k, None]
-    swept = stack - stack[..., :, k, None] * column[..., None, :]
-    swept[..., :, k] = swept[..., k, :] = column
-    swept[..., k, k] = -1 / pivot
-    return swept
-
-
-def _subsets(stack: Floats, sets: Mask, records: range) -> tuple[Floats, Mask]:
-    """Swept matrices and their sets of records, with and without each of the given records."""
-    for j in records:
-        wider = sets.copy()
-        wider[:, j] = True
-        stack, sets = np.concatenate([stack, _sweep(stack, j)]), np.concatenate([sets, wider])
-    return stack, sets
-
-
-def _all_sets(sigma: Floats) -> Iterator[tuple[Floats, Mask]]:
-    """The matrix swept on every set of records, and the sets, in batches."""
-    n = len(sigma)
-    head = max(0, n - _BATCH)
-    for matrix, chosen in zip(*_subsets(sigma[None], np.zeros((1, n), dtype=bool), range(head)), strict=True):
-        yield _subsets(matrix[None], chosen[None], range(head, n))
-
-
-def _shifts(scaled: _Scaled, swept: Floats, chosen: Mask) -> tuple[Floats, Floats]:
-    """The L1 norm of the shift for each set A and each i in it, and a bound on its rounding error.
-
-    The computed W = Σ_{U,A} Σ_A^{-1} has a residual E = W Σ_A − Σ_{U,A}. Its error is E Σ_A^{-1}, and no eigenvalue of
-    Σ_A^{-1} is above 1/λ_min(Σ): the eigenvalues of a principal submatrix lie between those of the matrix.
-    """
-    sigma, weight, n = scaled.sigma, scaled.weight, len(scaled.sigma)
-    block = ~chosen[:, :, None] & chosen[:, None, :]
-    shift = np.where(block, swept, 0.0)
-    residual = np.where(block, shift @ sigma - sigma, 0.0)
-    norm = np.linalg.norm(sigma)
-    off = np.linalg.norm(residual, axis=(1, 2)) + (n + 2) * _EPS * norm * (1 + np.linalg.norm(shift, axis=(1, 2)))
-    total = np.einsum("u,aui->ai", weight, np.abs(shift)) / weight
-    spare = off[:, None] * (np.linalg.norm(weight) / scaled.least) / weight + (n + 4) * _EPS * total
-    return total, np.where(chosen, spare, 0.0)
-
-
 def _dominance(scaled: _Scaled) -> float:
     """A bound on the factor by diagonal dominance; infinite where the matrix is not dominant under any weights.
 
-    Let g ≥ w, the weights, with g_l Σ_ll ≥ Σ_{j≠l} g_j |Σ_jl| for all l, and M the comparison matrix (Σ_ll, −|Σ_jl|).
-    Then |Σ_A^{-1}| ≤ M_A^{-1} (Ostrowski 1937), and g_A M_A ≥ w_U |Σ_UA|, so w_U |Σ_UA Σ_A^{-1}| ≤ g_A for every A.
-    The least such g is the value of an optimal stopping problem: continue (the record is known) or stop (it is not).
-    With g = w the bound is the factor of the adversary who knows no record.
+    Weights g ≥ w with g_l Σ_ll ≥ Σ_{j≠l} g_j |Σ_jl| for all l bound w_U |Σ_UA Σ_A^{-1}| for every A, by comparison
+    matrices (Ostrowski 1937; docs/theory/gaussian.md). The least such g is the value of an optimal stopping problem:
+    continue (the record is known) or stop (it is not).
     """
     off, weight, n = np.abs(scaled.sigma), scaled.weight, len(scaled.sigma)
     variance = np.diag(scaled.sigma)
@@ -285,3 +250,30 @@ def _check_limit(n: int, rho: float) -> None:
             f"the largest correlation is {rho:.6g}; over {n} records it must be below 1/{n - 2} = {1 / (n - 2):.6g}",
             value=rho,
         )
+
+
+def ar1_factor(coefficient: float, records: int, adversary: Adversary = Adversary.BDP) -> float:
+    """The factor of an AR(1) series: 1 + S(⌊(n−1)/2⌋) + S(⌈(n−1)/2⌉), S(m) = |φ| + … + |φ|^m (docs/theory/ar1.md).
+
+    Changing record i by d moves the mean of a record j steps away by d·φ^j, or by less where a record between the two
+    or behind it is known; the covariance stays. Missing records move nothing. So the record in the middle is the worst,
+    where no record is known and none is missing. The factor rises with n to (1+|φ|)/(1−|φ|) and never exceeds n.
+
+    Args:
+        coefficient: φ, between -1 and 1.
+        records: n, the number of records read; other records, known or not, add nothing.
+        adversary: ``bdp`` and ``pufferfish`` have the same factor, since knowing records never helps.
+    """
+    strength = abs(coefficient)
+    if records == 1 or strength == 0 or adversary is Adversary.DP:
+        return 1.0
+    half = (records - 1) // 2
+    shift = _geometric(strength, half) + _geometric(strength, records - 1 - half)
+    return min(float(records), (1 + shift) * (1 + 16 * _EPS))
+
+
+def _geometric(ratio: float, terms: int) -> float:
+    """The sum ratio + ratio² + … of m terms: ratio·(1 − ratio^m)/(1 − ratio), without losing digits near 1."""
+    rest = 1 - ratio  # exact for ratios of ½ and more
+    log = math.log(ratio) if ratio < 0.5 else math.log1p(-rest)
+    return ratio * -math.expm1(terms * log) / rest

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 
 TINY: Final = 1e-120
@@ -58,7 +58,8 @@ def one_side(moves: Floats, ends: Floats, steps: Ints, dp_loss: float, wide: int
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(density / mass[..., None])
             ratios = logs[:, None] - logs[None]
-        both = _distinct_and_possible(mass)
+        possible = mass > 0
+        both = possible[:, None] & possible[None] & ~np.eye(k, dtype=bool)[:, :, None]
         largest[:, :, unknown] = np.where(both, ratios.max(axis=3), -np.inf)
         corners[:, :, :, unknown] = np.where(both, np.moveaxis(ratios[..., [0, -1]], 3, 0), -np.inf)
     return Side(largest, corners)
@@ -71,40 +72,6 @@ def _shift(density: Floats, steps: Ints, fall: Floats) -> Floats:
         out[x, :, step:] = density[x, :, : density.shape[2] - step]
         out[x, :, :step] = density[x, :, :1] * fall[step:0:-1]
     return out
-
-
-def _distinct_and_possible(mass: Floats) -> Mask:
-    """Whether two values of the target differ and are both possible: [likelier, other, …] from mass [value, …]."""
-    possible = mass > 0
-    both = possible[:, None] & possible[None]
-    both[np.arange(len(mass)), np.arange(len(mass))] = False
-    return both
-
-
-def corner_side(moves: Floats, ends: Floats, steps: Ints, dp_loss: float, wide: int) -> Floats | None:
-    """The corners of ``one_side`` alone; None where a number is too small for a double.
-
-    Below all sums an output is likelier by exp(-τ·step) for every record, above them by exp(τ·step): the density is a
-    product of matrices, and repeated squaring gives it for every number of records at once. A factor that all states
-    share changes no ratio; dividing by the spectral radius keeps powers within the doubles.
-    """
-    weights = np.exp(dp_loss * np.stack([-steps, steps - steps.max()]).astype(float))
-    tables = moves * weights[:, None, :]
-    tables = tables / np.abs(np.linalg.eigvals(tables)).max(axis=1)[:, None, None]
-    tables = np.concatenate([tables, moves[None]])  # the last table gives the probabilities of the ends
-    products = np.broadcast_to(ends, (3, 1, *ends.shape))
-    while products.shape[1] <= wide:
-        products = np.concatenate([products, tables[:, None] @ products], axis=1)
-        tables = tables @ tables
-    products = products[:, : wide + 1].transpose(0, 2, 1, 3)  # [table, target, unknown, end]
-    density, mass = products[:2], products[2]
-    held = (density > TINY**2) & (density < TINY**-2)
-    if ((mass > 0) & (mass < TINY)).any() or not held[:, mass > 0].all():
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(density / mass)
-        ratios = logs[:, :, None] - logs[:, None]
-    return np.where(_distinct_and_possible(mass), ratios, -np.inf)
 
 
 def reject_below(probabilities: Floats, least: float) -> None:

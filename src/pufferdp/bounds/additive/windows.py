@@ -11,13 +11,9 @@ at most D_left + D_right + τ·|step(x) − step(x')|. An output beyond all sums
 Windows. Given the target and both ends, the sum over a window has a distribution that a dynamic programme gives. The
 largest ratio of two densities of the output is at a possible sum, so its leakage is exact, at a higher price.
 
-Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. For every
-right side with b or more unknown records
-
-    Leak(left, longer) ≤ max over v of Leak(left, b−1 unknown, then v) + F_b(x,x') + max(0, F_{b+1}(x',x)),
-
-F_b(x,x') = max over y of log P^b(x,y)/P^b(x',y); on the left the same with columns of powers. This closes the bracket
-whatever the length of the series (docs/theory/windows.md).
+Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. So a wider
+window leaks at most what one with b − 1 unknown records leaks, and ratios of b-step transition probabilities. This
+closes the bracket whatever the length of the series (docs/theory/windows.md).
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -33,7 +28,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.additive.sides import DEEP, TINY, corner_side, one_side, reject_below
+from pufferdp.bounds.additive.sides import DEEP, TINY, one_side, reject_below
 from pufferdp.bounds.additive.whole_noise import ROUNDING, ConditionalCounts, LaplaceNoise, Noise
 from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
 from pufferdp.bounds.chains.starts import Supports
@@ -43,7 +38,7 @@ _MOST_NUMBERS: Final = 1.2e7
 """Densities in one table, of all sides or of all windows: a fifth of a second."""
 _MOST_WORK: Final = 4e8
 """Densities computed until one question is answered: five to ten seconds."""
-_CLOSED: Final = 1e-10
+TOLERANCE: Final = 1e-7
 """A bracket is closed when its ends differ by no more than this, relative to the leakage."""
 
 
@@ -77,15 +72,29 @@ class Leakage:
 
     @property
     def closed(self) -> bool:
-        """Whether the bracket is so narrow that either end is the leakage."""
-        return self.upper - self.lower <= _CLOSED * max(self.lower, 1e-3)
+        """Whether either end is the leakage up to the tolerance."""
+        return is_closed(self.lower, self.upper)
+
+
+def is_closed(lower: float, upper: float) -> bool:
+    """Whether the ends of a bracket around a leakage differ by the tolerance at most."""
+    return upper - lower <= TOLERANCE * max(lower, 1e-3)
 
 
 class Work:
     """A counter of the densities computed for one question, over all chains and lengths; the same on every machine."""
 
     def __init__(self) -> None:
-        self.done = 0.0
+        self.begin()
+
+    def begin(self, allowed: float = math.inf) -> None:
+        """Begin a question: how much leaks, or only whether it is more than what is allowed."""
+        self.done, self.allowed = 0.0, allowed
+
+    def decides(self, leakage: Leakage) -> bool:
+        """Whether a bracket answers the question."""
+        asked = math.isfinite(self.allowed)
+        return leakage.closed or (asked and (leakage.lower > self.allowed or leakage.upper <= self.allowed))
 
     def add(self, numbers: float) -> None:
         """Count numbers that are about to be computed. Raises NotApplicableError where they are too many."""
@@ -117,22 +126,27 @@ class Windows:
         self.ways = left, (moves, np.concatenate([moves, np.ones((k, 1))], axis=1))
         """To the left and to the right: transition probabilities away from the target, and [last record, end]."""
         self._supports = Supports(self.start > 0, chain.transition > 0)
-        self._totals: dict[int, dict[tuple[int, int], Mask]] = {}
 
     def totals(self, wide: int) -> dict[tuple[int, int], Mask]:
         """Which numbers of unknown records, of both sides together, are possible for each left and right end."""
-        if wide not in self._totals:
-            k, latest = self.chain.size, self.length - 2 - np.arange(2 * wide + 1)
-            # ``latest`` is the last position of a known left end (0: none) that leaves a record for a right end.
-            out = {(k, k): latest == -1} | {(k, v): latest >= 0 for v in range(k)}
-            early = np.array([self._supports.at(position) for position in range(1, k + 1)])
-            late = np.array([self._supports.at(max(int(place), 0) + 1) for place in latest])
-            for u in range(k):
-                # A state that is possible at all is possible at one of the first k records.
-                first = 1 + int(early[:, u].argmax()) if early[:, u].any() else self.length
-                out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
-            self._totals[wide] = out
-        return self._totals[wide]
+        k, latest = self.chain.size, self.length - 2 - np.arange(2 * wide + 1)
+        # ``latest`` is the last position of a known left end (0: none) that leaves a record for a right end.
+        out = {(k, k): latest == -1} | {(k, v): latest >= 0 for v in range(k)}
+        early = np.array([self._supports.at(position) for position in range(1, k + 1)])
+        late = np.array([self._supports.at(max(int(place), 0) + 1) for place in latest])
+        for u in range(k):
+            # A state that is possible at all is possible at one of the first k records.
+            first = 1 + int(early[:, u].argmax()) if early[:, u].any() else self.length
+            out |= {(u, v): latest >= first for v in range(k)} | {(u, k): late[:, u] & (latest >= 0)}
+        return out
+
+    def forgotten(self, wide: int) -> float:
+        """What windows with more than ``wide`` unknown records add at most to narrower ones that leak nothing."""
+        if wide >= self.length - 1:
+            return 0.0
+        return self.tail(
+            {side: np.zeros((self.chain.size, self.chain.size)) for side in ("left", "right", "both")}, wide
+        )
 
     def tail(self, edges: dict[str, Floats], wide: int) -> float:
         """The largest leakage of windows with more than ``wide`` unknown records on a side.
@@ -161,7 +175,7 @@ class WindowLeakage:
     """Leakage of sums of ``steps[state]`` over a chain with a definite start, plus noise of scale 1/dp_loss steps."""
 
     def __init__(self, chain: MarkovChain, length: int, steps: npt.ArrayLike, work: Work | None = None) -> None:
-        self._windows, self._work = Windows(chain, length, steps), work
+        self._windows, self._work = Windows(chain, length, steps), Work() if work is None else work
 
     def at(self, dp_loss: float) -> Leakage:
         """A bracket around the leakage; open only where a closed one would take too long."""
@@ -171,10 +185,9 @@ class WindowLeakage:
         if longest < 0:
             return Leakage(0.0, self._all_records(dp_loss), None)
         sides = self._widen(self.by_sides, dp_loss, longest, k * (k + 1) * span, 2)
-        if sides.closed:
+        if self._work.decides(sides):
             return sides
-        refine = partial(self._refine, sides)
-        exact = self._widen(refine, dp_loss, longest, 2 * k * (k + 1) ** 2 * span, 3)
+        exact = self._widen(self.by_windows, dp_loss, longest, 2 * k * (k + 1) ** 2 * span, 3)
         best = exact if exact.lower >= sides.lower else sides
         return Leakage(best.lower, max(best.lower, min(exact.upper, sides.upper)), best.adversary)
 
@@ -199,22 +212,13 @@ class WindowLeakage:
         widest = min(longest, int((_MOST_NUMBERS / each) ** (1 / power)))
         wide = min(4, widest)
         while True:
-            if self._work is not None:
-                self._work.add(each * max(wide, 1) ** power)
+            self._work.add(each * max(wide, 1) ** power)
             leakage = bracket(dp_loss, wide)
-            if wide == widest or leakage.closed:
+            if wide == widest or self._work.decides(leakage):
                 return leakage
+            if self._windows.forgotten(widest) > self._work.allowed:
+                raise NotApplicableError("records influence others farther away than any window that can be examined")
             wide = min(2 * wide, widest)
-
-    def at_least(self, dp_loss: float) -> float | None:
-        """A lower bound from outputs beyond all sums, mostly the leakage; None where doubles cannot hold it."""
-        windows, k = self._windows, self._windows.chain.size
-        wide = min(self._longest(dp_loss), int(math.sqrt(_MOST_NUMBERS / (k * (k + 1) * max(1, windows.span)))))
-        left, right = (corner_side(*way, windows.steps, dp_loss, max(0, wide)) for way in windows.ways)
-        if left is None or right is None:
-            return None
-        own = self._own(dp_loss)
-        return max(0.0, float((self._join(left, right) + np.stack([-own, own])).max()))
 
     def by_sides(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from sides of up to ``wide`` unknown records, and from a bound on wider ones."""
@@ -223,7 +227,7 @@ class WindowLeakage:
         reached = self._join(left.corners, right.corners) + np.stack([-own, own])
         corner, x, y = (int(i) for i in np.unravel_index(int(np.argmax(reached)), reached.shape))
         lower, adversary = float(reached[corner, x, y]), None
-        if lower > 0:
+        if lower > 0 and math.isinf(self._work.allowed):  # who it is, is asked of the leakage alone
             a, u, b, v = self._argmax(left.corners[corner, x, y], right.corners[corner, x, y])
             ends = [None if end == k else end for end in (u, v)]
             adversary = WindowAdversary(a, b, ends[0], ends[1], x, y, corner * self._windows.span * (a + b + 1))
@@ -242,20 +246,6 @@ class WindowLeakage:
         pairs = {"left": (outer[0], right), "right": (left, outer[1]), "both": (outer[0], outer[1])}
         return self._windows.tail({name: self._join(*pair) + own for name, pair in pairs.items()}, wide)
 
-    def _refine(self, sides: Leakage, dp_loss: float, wide: int) -> Leakage:
-        """The bracket by windows, or that by sides where windows of this width cannot close it.
-
-        Outputs beyond all sums give a lower bound on the leakage of each window, and so on the tail bound.
-        """
-        own = self._own(dp_loss)
-        corners = [corner_side(*way, self._windows.steps, dp_loss, wide) for way in self._windows.ways]
-        if corners[0] is not None and corners[1] is not None:
-            for corner, sign in enumerate((-1, 1)):
-                tail = self._tail(corners[0][corner], corners[1][corner], sign * own)
-                if tail > sides.upper or not Leakage(sides.lower, max(sides.lower, tail), None).closed:
-                    return sides
-        return self.by_windows(dp_loss, wide)
-
     def by_windows(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from every window of up to ``wide`` unknown records a side, and from a bound on wider ones."""
         return WindowCounts(self._windows, wide).bracket(LaplaceNoise(dp_loss))
@@ -267,13 +257,9 @@ class WindowLeakage:
     def _join(self, left: Floats, right: Floats) -> Floats:
         """The largest sum of two sides […, unknown, end] that are possible together."""
         wide = left.shape[-2] - 1
-        groups: dict[tuple[int, bytes], list[int]] = {}  # known right ends are possible for the same totals
-        for (u, v), total in self._windows.totals(wide).items():
-            groups.setdefault((u, total.tobytes()), []).append(v)
         best = np.full(left.shape[:-2], -np.inf)
-        for (u, mask), ends in groups.items():
-            rights = right[..., ends].max(axis=-1)
-            np.maximum(best, _largest_sum(left[..., u], rights, np.frombuffer(mask, dtype=np.bool_)), out=best)
+        for (u, v), total in self._windows.totals(wide).items():
+            best = np.maximum(best, _largest_sum(left[..., u], right[..., v], total))
         return best
 
     def _argmax(self, left: Floats, right: Floats) -> tuple[int, int, int, int]:
@@ -385,8 +371,7 @@ def _side_counts(moves: Floats, ends: Floats, steps: Ints, wide: int) -> tuple[F
 def window_width(windows: Windows, share: float) -> int:
     """How many unknown records to a side to examine, so that wider windows add at most ``share`` to a leakage."""
     k, wide = windows.chain.size, 1
-    even = {side: np.zeros((k, k)) for side in ("left", "right", "both")}
-    while wide < windows.length - 1 and windows.tail(even, wide) > share:
+    while windows.forgotten(wide) > share:
         wide += 1 + wide // 8
         if 2 * k * (k + 1) ** 2 * max(1, windows.span) * wide**3 > _MOST_NUMBERS:
             raise NotApplicableError(

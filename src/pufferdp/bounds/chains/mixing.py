@@ -75,17 +75,13 @@ class Contraction:
     block: int
     """Steps in a block: the first power that is positive."""
 
-    def bound(self, distances: Ints) -> Floats:
-        """The influence at these distances."""
-        blocks = np.asarray(distances) // self.block
+    def side(self, distances: Ints) -> Floats:
+        """Influence on either end of a quilt at these distances; all pairs of values share one column."""
+        blocks = np.asarray(distances)[:, None] // self.block
         shrink = np.tanh(self.diameter / 4)
         with np.errstate(invalid="ignore", over="ignore"):
             far = self.diameter * shrink ** np.maximum(blocks - 1, 0).astype(float)
         return np.where(blocks >= 1, far * (1 + 1e-14) + (1e-15 if self.diameter > 0 else 0.0), np.inf)
-
-    def side(self, distances: Ints) -> Floats:
-        """Influence on either end of a quilt; all pairs of values share one column."""
-        return self.bound(distances)[:, None]
 
 
 def contraction(chain: MarkovChain) -> Contraction:
@@ -94,7 +90,7 @@ def contraction(chain: MarkovChain) -> Contraction:
         why = "reducible" if not chain.irreducible else "periodic"
         raise NotApplicableError(f"the chain is {why}; the Hilbert-metric bound needs one that mixes")
     powers, block = Powers(chain.transition), 1
-    while not powers.positive(block):
+    while not np.isfinite(powers.log(block)).all():
         block += 1
     ratios = largest_ratios(powers.log(block).T).reshape(chain.size, chain.size)
     return Contraction(float((ratios + ratios.T).max()) + powers.slack(block), block)
@@ -119,25 +115,20 @@ def box_contraction(box: Box) -> Contraction:
 def _extreme_rows(box: Box, values: Matrix, *, largest: bool) -> Matrix:
     """Smallest or largest of Σ_w p(w)·values(w,y) over the rows p of the box: fill up the best entries first."""
     out = np.empty_like(values)
-    room, left_over = box.high - box.low, 1 - box.low.sum(axis=1, keepdims=True)
+    width, left_over = box.high - box.low, 1 - box.low.sum(axis=1, keepdims=True)
     for y in range(values.shape[1]):
         order = np.argsort(-values[:, y] if largest else values[:, y], kind="stable")
-        before = np.cumsum(room[:, order], axis=1) - room[:, order]
-        fill = np.clip(left_over - before, 0, room[:, order])
+        before = np.cumsum(width[:, order], axis=1) - width[:, order]
+        fill = np.clip(left_over - before, 0, width[:, order])
         out[:, y] = (box.low[:, order] + fill) @ values[order, y]
     return out
 
 
 def _box_diameter(low: Matrix, high: Matrix) -> float:
     """Max over x≠x', y≠y' of log high(x,y)·high(x',y') / (low(x,y')·low(x',y))."""
-    k = len(low)
-    if k == 1:
-        return 0.0
-    gain = np.log(high)[:, None, :] - np.log(low)[None, :, :]  # gain[x,x',y]
-    order = np.sort(gain, axis=2)
-    first, second, top = order[:, :, -1], order[:, :, -2], gain.argmax(axis=2)
-    apart = first + first.T
-    together = np.maximum(first + second.T, second + first.T)
-    both = np.where(top == top.T, together, apart)
-    np.fill_diagonal(both, 0.0)
-    return float(max(both.max(), 0.0))
+    gain, worst = np.log(high)[:, None, :] - np.log(low)[None, :, :], 0.0  # gain[x,x',y]
+    gain[np.eye(len(low), dtype=bool)] = -np.inf
+    for y in range(len(low)):
+        others = np.delete(gain, y, axis=2).max(axis=2, initial=-np.inf)
+        worst = max(worst, float((gain[:, :, y] + others.T).max()))
+    return worst

@@ -8,18 +8,18 @@ Positions count from 1. A start may be stationary, given, or any at all; the thr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Mask, Matrix, Vector
+from pufferdp.basics.arrays import Floats, Mask, Matrix
 from pufferdp.bounds.chains.powers import Ratios
 from pufferdp.models.chain import MarkovChain
 
-_TABLE: Final = 2**14
-"""Marginals of so many records are kept; later ones are bounded by their limit."""
-_SETTLED: Final = 1e-13
+_TABLE: Final = 2**11
+"""Records whose marginals are listed; marginals of later ones are bounded by their limit."""
 _TINY: Final = 1e-280
+"""Smaller probabilities may have lost digits, and count as the least favourable number up to this."""
 
 
 @dataclass(frozen=True)
@@ -77,110 +77,38 @@ class Supports:
         return np.asarray(np.logical_or.reduce([self.at(p) for p in positions if p >= 1]), dtype=np.bool_)
 
 
-class Start(Protocol):
-    """What quilts need to know of a start."""
+class Start:
+    """What quilts need to know of the start of a chain."""
 
-    supports: Supports
-    same_everywhere: bool
-
-    def tilt(self, nodes: NodeRange) -> Floats:
-        """An upper bound on log m_i(x')/m_i(x), flat over (x,x'), for the records of a range; exact for one record."""
-
-
-def start_of(chain: MarkovChain, ratios: Ratios, length: int) -> Start:
-    """The start of a chain, as quilts see it."""
-    given = chain.given_start
-    if given is not None:
-        return GivenStart(chain, given, ratios, length)
-    return AnyStart(chain, ratios) if chain.any_start else StationaryStart(chain)
-
-
-class StationaryStart:
-    """Every record has the stationary distribution."""
-
-    same_everywhere = True
-
-    def __init__(self, chain: MarkovChain) -> None:
-        support = chain.stationary > 0
-        self.supports = Supports(support, chain.transition > 0)
-        self._tilt = _tilt(chain.stationary[None])
-
-    def tilt(self, nodes: NodeRange) -> Floats:
-        """The log-ratios of the stationary distribution, for every range."""
-        return self._tilt
-
-
-class AnyStart:
-    """Nothing is known of the first record: the worst start decides, record by record."""
-
-    same_everywhere = False
-
-    def __init__(self, chain: MarkovChain, ratios: Ratios) -> None:
-        self.supports = Supports(np.ones(chain.size, dtype=bool), chain.transition > 0)
-        self._ratios = ratios
-
-    def tilt(self, nodes: NodeRange) -> Floats:
-        """max_y log P^(i−1)(y,x')/P^(i−1)(y,x); it falls with i, so the first record of a range bounds the rest."""
-        k = self._ratios.size
-        if nodes.first == 1:
-            return np.full(k * k, np.inf)  # the first record has no left end
-        everything = np.ones(k, dtype=bool)
-        return self._ratios.backward(nodes.first - 1, everything).reshape(k, k).T.ravel()
-
-
-class GivenStart:
-    """The distribution of the first record is given; marginals move towards a limit."""
-
-    same_everywhere = False
-
-    def __init__(self, chain: MarkovChain, first: Vector, ratios: Ratios, length: int) -> None:
+    def __init__(self, chain: MarkovChain, ratios: Ratios, length: int) -> None:
+        given, self._ratios = chain.given_start, ratios
+        self.same_everywhere = given is None and not chain.any_start
+        """Whether every record has the stationary distribution."""
+        first = np.ones(chain.size) if chain.any_start else chain.stationary if given is None else given
         self.supports = Supports(first > 0, chain.transition > 0)
-        self._chain, self._ratios, self._settled = chain, ratios, False
-        self._table, power, period = first[None, :], np.asarray(chain.transition), self.supports.period
-        while len(self._table) < min(length, _TABLE) and not self._settled:
+        self._table, power = first[None, :], np.asarray(chain.transition)  # marginals of the first records
+        while given is not None and len(self._table) < min(length, _TABLE):
             self._table = np.concatenate([self._table, self._table @ power])
             power = power @ power
-            if len(self._table) >= 4 * period + 8:
-                # Settled: the last marginal is that of the same phase about a quarter of the table earlier.
-                last, before = self._table[-1], self._table[-1 - (len(self._table) // 4 // period + 1) * period]
-                still = _SETTLED + len(self._table) * 2.0**-51  # products add rounding as they go
-                same = np.array_equal(last > 0, before > 0)
-                self._settled = same and bool(np.allclose(last, before, rtol=still, atol=0.0))
+        if chain.any_start:
+            self._table = self._table[:0]
 
     def tilt(self, nodes: NodeRange) -> Floats:
-        """Exact where the table reaches, or has settled; beyond it exact for one record and a bound for a range."""
-        size, period = len(self._table), self.supports.period
-        if nodes.last <= size:
-            return _tilt(self._table[nodes.first - 1 : nodes.last : nodes.step])
-        if self._settled:
-            # Positions beyond the table have the marginal of their phase in its last period.
-            positions = np.arange(nodes.first, min(nodes.last, max(nodes.first, size + period)) + 1, nodes.step)
-            positions = np.where(positions > size, size - (size - positions) % period, positions)
-            return _tilt(self._table[positions - 1]) + 1e-12  # more than a settled marginal still moves
-        if nodes.single:
-            return _tilt(self._marginal(nodes.first)[None])
-        return self._tilt_from_limit(nodes.first)
+        """An upper bound on log m_i(x')/m_i(x), flat over (x,x'), for the records of a range; exact in the table.
 
-    def _marginal(self, position: int) -> Vector:
-        """The distribution of a record beyond the table, by one product."""
-        power = self._ratios.powers.linear(position - 1)
-        if power is None:  # entries too small for a double: nothing is known of the small ones
-            return np.where(self.supports.at(position), _TINY, 0.0)
-        return np.asarray(self._table[0] @ power)
-
-    def _tilt_from_limit(self, first: int) -> Floats:
-        """A bound for every record from ``first`` on, where marginals tend to the stationary distribution.
-
-        A marginal over its limit is averaged at each step by the reversed chain, so its spread never grows.
+        For later records it is that of the worst start with these first states, max_y log P^(i−1)(y,x')/P^(i−1)(y,x),
+        which falls with i: the first of them bounds the rest.
         """
-        limit, alive = self._chain.stationary, self.supports.at(first)
-        one_limit = self.supports.period == 1 and len(self._chain.closed_classes) == 1
-        if not one_limit or not (limit[alive] > 0).all() or not np.array_equal(self.supports.at(2**30), limit > 0):
-            return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, np.inf)
-        h = self._marginal(first)[alive] / limit[alive]
-        spread = np.log(h.max() / h.min()) if h.min() > _TINY else np.inf
-        tilt = _tilt(limit[None]) + spread + 1e-12  # 1e-12: the limit is known up to its own rounding
-        return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, tilt)
+        if self.same_everywhere:
+            return _tilt(self._table)
+        size, k = len(self._table), self._ratios.size
+        listed = self._table[nodes.first - 1 : nodes.last : nodes.step]
+        if nodes.last <= size:
+            return _tilt(listed)
+        far = max(nodes.first, size)
+        later = self._ratios.backward(far - 1, self.supports.at(1)).reshape(k, k).T.ravel()
+        later = later + self._ratios.powers.slack(far)
+        return np.maximum(_tilt(listed), later) if len(listed) else later
 
 
 def _tilt(marginals: Matrix) -> Floats:

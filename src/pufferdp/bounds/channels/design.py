@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -24,22 +23,20 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.channels.many_states import channel_loss
 from pufferdp.bounds.channels.two_states import FlipLoss, Flips, class_loss
+from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.chain import MarkovChain
 
 _INSIDE: Final = 1e-12
 """The share of epsilon kept back for rounding."""
 _LARGEST_EPSILON: Final = 700.0
 """Larger epsilons are treated as this one: a double cannot hold flip probabilities below e^-700."""
-_NO_EVIDENCE: Final = 1e-6
-"""Where the evidence of a flip must be smaller than this, only symmetric flips are tried: others gain nothing."""
+_NEAR: Final = 1e-6
+"""Relative tolerance of the flips of chains with negative correlation. Where the evidence of a flip must be below it,
+only symmetric flips are tried: others gain nothing."""
 
 
 def best_flips(
-    chains: Sequence[MarkovChain],
-    epsilon: float,
-    length: int | None,
-    adversary: Adversary,
-    cost: tuple[float, float],
+    chains: Sequence[MarkovChain], epsilon: float, length: int | None, adversary: Adversary, cost: tuple[float, float]
 ) -> tuple[float, float]:
     """The cheapest (ρ0, ρ1), both at most ½, with a loss of at most epsilon for every chain."""
     target = min(epsilon, _LARGEST_EPSILON) * (1 - _INSIDE)
@@ -66,29 +63,14 @@ def best_flips(
 
 
 def largest(loss: Callable[[float], float], target: float, near: float = 1e-13) -> float:
-    """The largest h up to ``target`` with loss(h) ≤ target, up to a share ``near`` and never above it.
-
-    The loss is at least h and rises with it.
-    """
-    from scipy import optimize
-
-    loss = cache(loss)
-    if loss(target) <= target:
-        return target
-    if loss(1e-13 * target) > target:
+    """The largest h up to ``target`` with loss(h) ≤ target, up to a share ``near`` and never above it."""
+    found = largest_loss(loss, target, near)
+    if found < 1e-13 * target:
         raise NotApplicableError(
             "no flips short of a coin toss satisfy this epsilon: under the model a record shows in all others forever; "
             "use a chain that mixes, or give the length of the series"
         )
-    high = target
-    # Losses grow more slowly than h, so an excess by a factor needs an h that is smaller by more than that factor.
-    while loss(low := high * (min(0.5, target / loss(high)) or 0.5)) > target:
-        high = low
-    # Infinite losses are cut off: root finding needs numbers.
-    root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), low, high, xtol=low * near, rtol=near))
-    while loss(root) > target:
-        root = max(low, root * (1 - 10 * near))
-    return root
+    return found
 
 
 def _cheapest(high: float, low: float, cost: tuple[float, float]) -> tuple[float, float]:
@@ -109,8 +91,8 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
     """The cheapest flips where both ratios enter both losses: the best point of the frontier, one ratio at a time."""
     from scipy import optimize
 
-    if losses(Flips(_NO_EVIDENCE, 0.0)).worst > target:
-        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _NO_EVIDENCE)
+    if losses(Flips(_NEAR, 0.0)).worst > target:
+        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _NEAR)
         return _cheapest(both, -both, cost)
     most = largest(lambda h: losses(Flips(h, 0.0)).worst, target)
     tried: dict[float, tuple[float, float]] = {}
@@ -121,15 +103,15 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
 
         low = target if excess(target) <= 0 else 0.0
         if low == 0 and excess(0.0) < 0:
-            low = max(
-                0.0, float(optimize.brentq(excess, 0.0, target, xtol=target * 1e-12, rtol=1e-12)) - target * 4e-12
-            )
+            root = float(optimize.brentq(excess, 0.0, target, xtol=target * _NEAR, rtol=_NEAR))
+            low = max(0.0, root - 2 * target * _NEAR)  # brentq may end on either side of the root
         tried[high] = _cheapest(high, -low, cost)
         return cost[0] * tried[high][0] + cost[1] * tried[high][1]
 
-    grid = np.linspace(0, most, 18)[1:]
-    best, step = min(grid.tolist(), key=price), most / 17
-    optimize.minimize_scalar(price, bounds=(max(best - step, step * 1e-3), min(best + step, most)), method="bounded")
+    grid, step = np.linspace(0, most, 10, retstep=True)
+    best = min(grid[1:].tolist(), key=price)
+    bounds = (max(best - step, step * 1e-3), min(best + step, most))
+    optimize.minimize_scalar(price, bounds=bounds, method="bounded", options={"xatol": most * 1e-3})
     return min(tried.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
 
 
@@ -220,7 +202,7 @@ def better_channel(chains: Sequence[MarkovChain], epsilon: float, length: int | 
         most = 1 / (1 + mu.max() - mu.min())
         if upper_loss(chains, keep_or_draw(mu, most), short, adversary, products=1) > epsilon:
             return 1.0
-        return expected_noise(chains, _least_noise(mu, chains, epsilon, short, adversary, 1e-3, products=1))
+        return expected_noise(chains, _least_noise(mu, chains, epsilon, short, adversary, products=1))
 
     start = np.log(chains[0].stationary[:-1] + 1e-3) - np.log(chains[0].stationary[-1] + 1e-3)
     first = min((np.zeros(k - 1), start), key=cost)
@@ -240,31 +222,18 @@ def _least_noise(
     epsilon: float,
     length: int | None,
     adversary: Adversary,
-    near: float = 1e-6,
     **how: int,
 ) -> Matrix:
-    """The channel of ``keep_or_draw`` with the least λ, up to a share ``near``, whose upper bound satisfies epsilon."""
-    from scipy import optimize
-
+    """The channel of ``keep_or_draw`` with the least λ, up to a millionth, whose upper bound satisfies epsilon."""
     target = epsilon * (1 - 1e-9)  # the share that the bound itself adds for rounding
-    seen: dict[float, float] = {}
 
-    def excess(keep: float) -> float:
-        if keep not in seen:
-            channel = keep_or_draw(distribution, 1 - keep)
-            seen[keep] = min(upper_loss(chains, channel, length, adversary, **how), 10 * target)
-        return seen[keep] - target
+    def loss(log_noise: float) -> float:
+        return upper_loss(chains, keep_or_draw(distribution, math.exp(-log_noise)), length, adversary, **how)
 
-    if excess(1e-9) > 0:
+    found = largest_loss(loss, target, 1e-6, most=36.0)  # e^-36 is no noise to a double
+    if found < 1e-9:
         raise NotApplicableError(
             "no channel short of pure noise satisfies this epsilon: under the model a record shows in all others "
             "forever; use a chain that mixes, or give the length of the series"
         )
-    low, high = 0.5, 1.0
-    while excess(low) > 0:
-        low, high = low / 2, low
-    if high == 1.0:
-        while excess(high := 1 - (1 - low) / 16) <= 0:  # little noise: approach 1 from below
-            low = high
-    optimize.brentq(excess, low, high, xtol=min(low, 1 - low) * near, rtol=1e-12)
-    return keep_or_draw(distribution, 1 - max(keep for keep, loss in seen.items() if loss <= target))
+    return keep_or_draw(distribution, math.exp(-found))

@@ -7,11 +7,9 @@ and the evidence of its value is divided out. For more than two states the vecto
 element, so boxes around them are passed on:
 
 * D bounds the pairwise ratios: w(x)/w(y) ≤ exp D(x,y) for every vector that some output leads to. Scaled so that
-  w(r) = 1, the vector lies in the box exp(−D(r,y)) ≤ w(y) ≤ exp D(y,r). After the next records its ratio is
-  (c·w)/(d·w), with rows c and d of a product of matrices. A quotient of linear functions over a box is largest where
-  the coordinates with the largest c/d are at their upper ends and all others at their lower ends: one of k+1 corners.
-  Each reference r gives a bound; the smallest counts, and the largest over all outputs is the new D. Passing several
-  records in one product, with all their outputs, tightens the bound.
+  w(r) = 1, the vector lies in a box. After the next records its ratio is a quotient of linear functions, which is
+  largest at one of k+1 corners (docs/theory/flips.md). Each reference r gives a bound; the smallest counts, and the
+  largest over all outputs is the new D. Passing several records in one product tightens the bound.
 * Endless series: if one step does not raise D, D bounds every later vector.
 
 Sums of positive numbers have a relative error of about 1e-13; ``SLACK`` is added for it.

@@ -4,7 +4,7 @@ Each record is flipped independently, a 0 with probability ρ0 and a 1 with prob
 knows, the likelihood ratio of an output between X_i = 0 and X_i = 1 is a product of three factors: the output of the
 record, the outputs before it and the outputs after it. On either side the ratio moves by a Möbius map with every record
 passed, rising where det P > 0 and falling where det P < 0, so the largest and the smallest ratio over all outputs
-follow from those one record before. Passing m records is a power of a two-by-two matrix, in closed form. A known record
+follow from those one record before. Passing m records is a power of a two-by-two matrix. A known record
 at distance a with value v replaces the start of the recursion, and its own evidence P^a(0,v)/P^a(1,v) is divided out.
 Chakrabarti et al. (2020) treat the adversary who knows no record and claim that it is the worst; it is not
 (docs/theory/flips.md).
@@ -27,11 +27,11 @@ from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.chains.starts import worst_start
 from pufferdp.models.chain import MarkovChain
 
-_TOLERANCE: Final = 1e-13
+_TOLERANCE: Final = 1e-9
 """The bound for endless series exceeds the loss by at most this."""
 _ENDLESS: Final = 20_000
 """Longer series are treated as endless: the loss never falls with the length."""
-_MOST_RANGES: Final = 20_000
+_MOST_RANGES: Final = 500
 """Ranges of numbers of records that are halved at once; the bounds on the others hold all the same."""
 
 
@@ -95,6 +95,8 @@ def flip_loss(chain: MarkovChain, flips: Flips, length: int | None, adversary: A
         most = (left[:, records - 1] + right[:, length - records]).max(axis=1)
         if positions.once:  # nothing lies before the first record
             most = right[:, length - 1]
+    # Evidence that has grown with each of 2^44 records has no limit.
+    most = np.where(most < 2.0**32, most, np.inf)
     return FlipLoss(channel.zero + float(most[0]), channel.one + float(most[1]))
 
 
@@ -170,7 +172,7 @@ def _supremum(side: _Side) -> Floats:
     """
     attained, bound = np.full(2, -np.inf), np.full(2, -np.inf)
     for evidence in filter(None, side):
-        stride, ends = evidence.stride, np.concatenate([[0.0], 2.0 ** np.arange(1, 50), [np.inf]])
+        stride, ends = evidence.stride, np.concatenate([[0.0], 2.0 ** np.arange(1, 40), [np.inf]])
         first, last = (np.concatenate([part + shift for shift in range(stride)]) for part in (ends[:-1], ends[1:]))
         while len(first):
             here, most = evidence.between(first, last)
@@ -258,84 +260,40 @@ class _Passed:
     """
 
     def __init__(self, table: Matrix, first: float, second: float) -> None:
-        (a, b), (c, d) = table.tolist()
-        det = a * d - b * c
-        one, two = _weights(first), _weights(second)
-        self._odd: Matrix | None = None
-        # The difference of the diagonal is computed before it is rounded: where flips hide nearly all it cancels.
-        if det >= 0:
-            less = math.expm1(-abs(first))
-            gap = a - d + (-d * less if first >= 0 else a * less)
-            self._power = _Power(table * one, gap, det * float(one.prod()))
-        else:
-            self._odd = table * two
-            larger = max(two[1] * one[0], two[0] * one[1])
-            crossed = math.copysign(float(larger) * -math.expm1(-abs(second - first)), first - second)
-            gap = float(a * a * two[0] * one[0] - d * d * two[1] * one[1] + b * c * crossed)
-            squared = det * det * math.exp(-abs(first) - abs(second))
-            self._power = _Power(self._odd @ (table * one), gap, squared)
+        with np.errstate(divide="ignore"):
+            moves = np.log(table)
+        self._step, self._odd = (moves + np.array([evidence, 0.0]) for evidence in (first, second))
+        self._alternates = bool(np.linalg.det(table) < 0)
+        if self._alternates:
+            self._step = _log_product(self._odd, self._step)
+        self._squares = [self._step]
 
     def __call__(self, records: Floats, starts: Matrix, parity: Floats | None = None) -> Floats:
         """Log-weights (n, 2, starts), up to a number that both values share.
 
-        Where ``records`` is infinite: the limit over all numbers that differ from ``parity`` by an even one.
+        An infinite number of records counts as 2^44 of them, more or less so that it differs from ``parity`` by an even
+        number.
         """
-        each = np.broadcast_to(starts, (len(records), *starts.shape))
-        if self._odd is None:
-            return self._power(records, each)
-        odd = np.mod(records if parity is None else parity, 2) == 1
-        return self._power(np.floor(records / 2), np.where(odd[:, None, None], self._odd @ starts, starts))
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.broadcast_to(starts, (len(records), *starts.shape)))
+        if self._alternates:
+            odd = np.mod(records if parity is None else parity, 2) == 1
+            logs, records = np.where(odd[:, None, None], _log_product(self._odd, logs), logs), np.floor(records / 2)
+        exponents, logs = np.minimum(records, 2.0**44).astype(np.int64), np.array(logs)
+        for bit in range(int(exponents.max()).bit_length()):
+            if bit == len(self._squares):
+                self._squares.append(_log_product(self._squares[-1], self._squares[-1]))
+            chosen = np.flatnonzero(exponents >> bit & 1)
+            logs[chosen] = _log_product(self._squares[bit], logs[chosen])
+        return logs
 
 
-def _weights(ratio: float) -> Matrix:
-    """Weights of a 0 and a 1 whose log-ratio is this, the larger one 1."""
-    return np.array([1.0, math.exp(-ratio)]) if ratio >= 0 else np.array([math.exp(ratio), 1.0])
+def _log_product(a: Floats, b: Floats) -> Floats:
+    """Log of the product of 2×2 matrices exp(a) and matrices exp(b), up to a factor that keeps its largest entry 1."""
+    product = np.logaddexp(a[..., :, :1] + b[..., :1, :], a[..., :, 1:] + b[..., 1:, :])
+    return np.asarray(product - product.max(axis=(-2, -1), keepdims=True))
 
 
 def _log(x: float) -> float:
     """The logarithm, with log 0 = -inf."""
     return math.log(x) if x > 0 else -math.inf
-
-
-class _Power:
-    """Powers of a two-by-two matrix A of weights with det A ≥ 0, for any exponents, up to a factor.
-
-    With eigenvalues λ1 ≥ λ2 ≥ 0 and x = λ2/λ1, (A/λ1)^j = (A−λ2·I)·(1−x^j)/(λ1−λ2) + x^j·I: sums of nonnegative terms,
-    so nothing cancels, however close the eigenvalues are.
-
-    Args:
-        table: A.
-        gap: A(0,0) − A(1,1), which the caller knows with more digits.
-        det: the determinant, which the caller knows with more digits.
-    """
-
-    def __init__(self, table: Matrix, gap: float, det: float) -> None:
-        (_, b), (c, _) = table
-        root = math.hypot(gap, 2 * math.sqrt(b) * math.sqrt(c))
-        larger = (float(np.trace(table)) + root) / 2
-        # The two diagonal entries of A−λ2·I multiply to b·c: the smaller one would cancel.
-        big = (abs(gap) + root) / 2
-        small = b * c / big if big > 0 else 0.0
-        self._rest = np.array([[big, b], [c, small]] if gap >= 0 else [[small, b], [c, big]])
-        share = max(det, 0.0) / larger**2
-        self._root, self._larger = root, larger
-        self._log_share = math.log1p(-root / larger) if share > 0.5 else _log(share)
-
-    def __call__(self, times: Floats, starts: Floats) -> Floats:
-        """Logs of A^j·start, (n, 2, starts), for exponents that may be infinite and starts (n, 2, starts).
-
-        In logs throughout where a state is left for good: its weight becomes too small for a double.
-        """
-        endless = np.isinf(times)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self._root == 0:  # equal eigenvalues: I + (j/λ)·(A−λ·I)
-                changes = bool(self._rest.any())
-                fades = np.where(endless & changes, -np.inf, 0.0)
-                grows = np.where(endless, float(changes), times / self._larger)
-            else:
-                fades = np.where(times == 0, 0.0, times * self._log_share)
-                grows = -np.expm1(fades) / self._root
-            rest = grows[:, None, None] * (self._rest @ starts)
-            if self._rest.all():
-                return np.log(rest + np.exp(fades)[:, None, None] * starts)
-            return np.asarray(np.logaddexp(np.log(rest), np.log(starts) + fades[:, None, None]))

@@ -17,7 +17,6 @@ Logs = npt.NDArray[np.float64]
 
 _VALID: Final = 1e-280
 """Products below 1e-300 are lost in doubles; a sum of them above this has lost nothing that shows."""
-_MOST_TILTS: Final = 8
 
 
 def log_sum(logs: Logs, axis: int = -1) -> Logs:
@@ -43,45 +42,20 @@ def log_step(logs: Logs, transition: npt.NDArray[np.float64]) -> Logs:
 
 
 def log_convolve(a: Logs, b: Logs) -> Logs:
-    """Log of the convolution of two distributions.
-
-    Multiplying both by exp(t·place) multiplies the result by as much, so a few tilts t bring every place in turn into
-    the range of doubles. Places that no tilt reaches are summed in logarithms.
-    """
+    """Log of the convolution of two distributions; entries that doubles cannot hold are summed in logarithms."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    missing = np.convolve(np.isfinite(a).astype(float), np.isfinite(b).astype(float)) > 0.5
-    out, tilt = np.full(len(missing), -np.inf), 0.0
-    for _ in range(_MOST_TILTS):
-        if not missing.any():
-            return out
-        x, y = a + tilt * np.arange(len(a)), b + tilt * np.arange(len(b))
-        with np.errstate(divide="ignore"):
-            tilted = np.log(np.convolve(np.exp(x - x.max()), np.exp(y - y.max())))
-        take = missing & (tilted > np.log(_VALID))
-        out[take] = tilted[take] - tilt * np.flatnonzero(take) + x.max() + y.max()
-        missing &= ~take
-        if missing.any():
-            tilt = _tilt_for(a, b, int(np.flatnonzero(missing)[np.count_nonzero(missing) // 2]))
-    for place in np.flatnonzero(missing).tolist():
-        u = np.arange(max(0, place - len(b) + 1), min(len(a), place + 1))
-        out[place] = log_sum(a[u] + b[place - u])
-    return out
-
-
-def _tilt_for(a: Logs, b: Logs, place: int) -> float:
-    """A tilt under which the masses that meet at ``place`` are among the largest."""
-    u = np.arange(max(0, place - len(b) + 1), min(len(a), place + 1))
-    best = int(u[np.argmax(a[u] + b[place - u])])
-    slopes = [slope for slope in (_slope(a, best), _slope(b, place - best)) if np.isfinite(slope)]
-    return -float(np.mean(slopes)) if slopes else 0.0
-
-
-def _slope(logs: Logs, at: int) -> float:
-    """The slope of log masses at a possible place, from its nearest possible neighbours."""
-    places = np.flatnonzero(np.isfinite(logs))
-    n = int(np.searchsorted(places, at))
-    low, high = places[max(0, n - 1)], places[min(len(places) - 1, n + 1)]
-    return float((logs[high] - logs[low]) / (high - low)) if high > low else np.nan
+    if len(a) > len(b):
+        a, b = b, a
+    possible = np.convolve(np.isfinite(a).astype(float), np.isfinite(b).astype(float)) > 0.5
+    with np.errstate(divide="ignore"):
+        out = np.log(np.convolve(np.exp(a - a.max()), np.exp(b - b.max())))
+    deep = np.flatnonzero(possible & (out < np.log(_VALID)))
+    out = np.where(possible, out + a.max() + b.max(), -np.inf)
+    padded = np.pad(b, len(a) - 1, constant_values=-np.inf)
+    terms = np.lib.stride_tricks.sliding_window_view(padded, len(a))
+    for part in np.array_split(deep, 1 + len(deep) * len(a) // 2**20):
+        out[part] = log_sum(terms[part] + a[::-1])
+    return np.asarray(out)
 
 
 Steps = Sequence[npt.NDArray[np.int64]]

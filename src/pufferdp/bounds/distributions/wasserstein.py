@@ -1,4 +1,4 @@
-"""W-infinity: how far the mass of a distribution must be carried to become another, in logarithms.
+"""The ∞-Wasserstein distance W∞ of two distributions, from logarithms of their masses.
 
 W is the least c such that every interval of one fits into the interval of the other widened by c, both ways round
 (Hall's condition; intervals are enough, because two sets of points whose widened sets overlap may be joined). Written
@@ -96,11 +96,11 @@ class Pairs:
             nothing = np.isneginf(here)
             here = np.where(nothing, np.where(np.isneginf(unit), 0.0, unit), here)
             mass = np.exp(f[:, v] - here)
-            with np.errstate(over="ignore"):  # an interval with more room to spare than doubles can say
+            with np.errstate(over="ignore"):  # an interval with more spare mass than a double can hold
                 before = excess * np.exp(np.minimum(np.where(np.isneginf(unit), 0.0, unit) - here, _STEEP))
             longer = before + mass - np.exp(gained[:, v] - here)
             anew = mass - np.exp(window[:, v] - here)
-            # Cut at ±1e300, so that it stays a number: room to spare may look smaller by it, never larger.
+            # Cut at ±1e300, so that it stays a number: spare mass may look smaller by it, never larger.
             excess, unit = np.clip(np.maximum(longer, anew), -1e300, 1e300), here
             ok &= excess <= 0
         return ok
@@ -197,9 +197,9 @@ def _transportable(lengths: Floats, supply: list[int], demand: list[int], slack:
     )
 
 
-def _fits(near: npt.NDArray[np.bool_], supply: Sequence[int], room: Sequence[int]) -> bool:
-    """Whether all supply finds room along near edges: augmenting paths (Ford & Fulkerson 1956) in whole numbers."""
-    free, edges = list(room), [np.flatnonzero(row).tolist() for row in near]
+def _fits(near: npt.NDArray[np.bool_], supply: Sequence[int], capacity: Sequence[int]) -> bool:
+    """Whether all supply fits into the capacities along near edges, by augmenting paths (Ford & Fulkerson 1956)."""
+    free, edges = list(capacity), [np.flatnonzero(row).tolist() for row in near]
     sent: list[dict[int, int]] = [{} for _ in free]  # for each sink: from which source how much
     for source, left in enumerate(supply):
         while left:
@@ -221,7 +221,7 @@ def _fits(near: npt.NDArray[np.bool_], supply: Sequence[int], room: Sequence[int
 def _augmenting_path(
     source: int, edges: list[list[int]], free: list[int], sent: list[dict[int, int]]
 ) -> list[tuple[int, int]] | None:
-    """A shortest path from a source to a sink with room, as (source, sink) pairs; None where there is none."""
+    """A shortest path from a source to a sink with free capacity, as (source, sink) pairs; None where there is none."""
     queue, seen = deque([(source, list[tuple[int, int]]())]), set[int]()
     while queue:
         i, path = queue.popleft()

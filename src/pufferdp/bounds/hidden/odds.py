@@ -1,8 +1,9 @@
-"""The closed form for hidden chains: any start, any adversary, any length (docs/theory/hidden.md).
+"""The closed-form bound for hidden Markov chains: any start, any adversary, any length (docs/theory/hidden.md).
 
-Hidden states have a kernel A, and each record is drawn from its hidden state by a law O. Records are published and
-protected. A record shows at most e = C(Δ(O), τ) in its hidden state, a side is the fixed point R = C(Δ(A), e + R), and
-an algorithm leaks at most τ + C(Δ(O), 2R) about a record (Theorem 4).
+Hidden states have the transition matrix A, and a record has the distribution O given its hidden state. Δ is the largest
+log odds ratio of a matrix and C(Δ, τ) Birkhoff's contraction of a log-ratio τ. The output for one record is evidence of
+at most e = C(Δ(O), τ) about its hidden state, one side of a record gives at most the fixed point R = C(Δ(A), e + R),
+and an algorithm leaks at most τ + C(Δ(O), 2R) about a record (Theorem 4).
 """
 
 from __future__ import annotations
@@ -22,114 +23,112 @@ from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.odds import (
     PAIRWISE,
-    SLACK,
     STEPS,
-    PairOdds,
-    contracted,
     contraction,
     largest_log_odds,
     log_quotients,
-    odds_sides,
+    odds_side,
+    pair_odds,
+    pair_side,
     side_bound,
 )
 
 _MOST_PATHS: Final = 512
-"""Ways in which the records between two hidden states can be known or not, up to which all are tried."""
+"""Combinations of known and unknown records between two hidden states that are all tried."""
 _MOST_WORK: Final = 2 * 10**8
-"""Ways times the cube of the hidden states."""
+"""Combinations times the cube of the number of hidden states: some seconds."""
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenOdds:
-    """An upper bound on the leakage of any algorithm with loss τ on every record, for any adversary."""
+    """An upper bound on the leakage of any algorithm with privacy loss τ for every record, for any adversary."""
 
     hidden: tuple[float, ...]
-    """Δ of 1, 2, … steps of the hidden chain at once, whichever records in between are known."""
+    """Δ of 1, 2, … steps of the hidden chain at once, for the worst set of known records in between."""
     shown: float
-    """Δ of the law of a record given its hidden state."""
+    """Δ of the distribution of a record given its hidden state."""
     length: int | None = None
-    """Records; None: without end."""
+    """The number of records; None for an endless series."""
     pairs: _HiddenPairs | None = None
-    """Bounds pair by pair, where there are few hidden states."""
+    """Bounds for each pair of hidden states, where there are few of them."""
 
     @classmethod
     def of(
         cls, transition: npt.ArrayLike, emission: npt.ArrayLike, *, length: int | None = None, pairwise: bool = True
     ) -> HiddenOdds:
-        """From both tables; a record has any number of values. Without ``pairwise`` one number stands for all pairs."""
+        """The bound of two tables; without ``pairwise`` one number stands for all pairs of hidden states."""
         (kernel,) = inputs.kernels_of(transition)
         shown = emission_table(emission, len(kernel))
         pairs = None
         if pairwise and max(shown.shape) <= PAIRWISE:
-            pairs = _HiddenPairs(PairOdds.of([log_quotients(kernel)]), PairOdds.of([log_quotients(shown)]))
+            pairs = _HiddenPairs(*(pair_odds([log_quotients(table, table)]) for table in (kernel, shown)))
         length = None if length is None else checks.length(length)
         return cls(_steps_at_once(kernel, shown), largest_log_odds(shown), length, pairs)
 
     def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss on every record leaks more about any of them, to anybody."""
+        """The bound at this privacy loss for every record."""
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
-        visible = contracted(self.shown, tau) * (1 + SLACK)
-        side = min(side_bound(visible, odds, m) for m, odds in enumerate(self.hidden, start=1))
-        bound = tau + contracted(self.shown, 2 * side) * (1 + SLACK)
+        side = side_bound(float(contraction(self.shown, tau)), self.hidden)
+        bound = tau + float(contraction(self.shown, 2 * side))
         if self.pairs is not None:
             bound = min(bound, tau + self.pairs.both_sides(tau, self.length, side))
         return bound if self.length is None else min(bound, tau * self.length)
 
     def inverse(self, epsilon: float) -> float:
-        """The largest loss whose bound is at most ``epsilon``."""
+        """The largest privacy loss whose bound is at most ``epsilon``."""
         return largest_loss(self, inputs.target(epsilon))
 
     def of_losses(self, losses: npt.ArrayLike) -> Floats:
-        """The same for records with losses of their own, record by record."""
+        """The bound for each record where every record has a privacy loss of its own."""
         spent = inputs.losses(losses)
-        visible = np.array([contracted(self.shown, tau) for tau in spent]) * (1 + SLACK)
-        before, after = odds_sides(visible, np.full(max(len(spent) - 1, 0), self.hidden[0]))
-        return np.asarray(spent + contraction(self.shown, before + after) * (1 + SLACK))
+        visible = contraction(self.shown, spent)
+        before, after = odds_side(visible, self.hidden), odds_side(visible[::-1], self.hidden)[::-1]
+        return np.asarray(spent + contraction(self.shown, before + after))
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenBlockOdds:
-    """The same for an algorithm with loss τ on a whole block of records, about a block: τ + 2R.
+    """An upper bound on the leakage about a block of records, from privacy loss τ for every block: τ + 2R.
 
-    Changing one hidden state changes the law of one record, so that it costs τ at most, and R = C(Δ(A), τ + R). Given
-    the first and the last hidden state of the block, what lies on either side does not depend on its records.
+    A change of one hidden state changes the distribution of one record, so that it costs τ at most, and R = C(Δ(A),
+    τ + R). Given the first and the last hidden state of the block, both sides are independent of its records.
     """
 
     records: HiddenOdds
 
     def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss on every block leaks more about any of them, to anybody."""
+        """The bound at this privacy loss for every block."""
         tau = inputs.loss(loss)
-        return tau + 2 * min(side_bound(tau, odds, m) for m, odds in enumerate(self.records.hidden, start=1))
+        return tau + 2 * side_bound(tau, self.records.hidden)
 
     def inverse(self, epsilon: float) -> float:
-        """The largest loss whose bound is at most ``epsilon``."""
+        """The largest privacy loss whose bound is at most ``epsilon``."""
         return largest_loss(self, inputs.target(epsilon))
 
 
 @dataclass(frozen=True, eq=False)
 class _HiddenPairs:
-    """The sharper form: a bound for each pair of hidden states, and for each pair of values of the target."""
+    """The sharper bound: by pairs of hidden states, and by pairs of values of the target."""
 
-    steps: PairOdds
-    shown: PairOdds
+    steps: Floats
+    """Log odds ratios of pairs of hidden states, from ``pair_odds``."""
+    shown: Floats
+    """Log odds ratios of records, given pairs of hidden states."""
 
     def both_sides(self, loss: float, length: int | None, most: float) -> float:
-        """The most that both sides add; ``most`` is a bound on either for every pair of hidden states."""
-        between = np.maximum(self.shown.after, 0.0)
-        visible = contraction(between, loss * (1 - np.eye(between.shape[-1]))).max(axis=(2, 3)) * (1 + SLACK)
-        sides = [PairOdds.side(odds, visible, length, most) for odds in (self.steps.after, self.steps.before)]
-        both = sides[0] + sides[1]
-        np.fill_diagonal(both, 0.0)
-        values = contraction(np.maximum(self.shown.before, 0.0), both).max(axis=(2, 3))
-        np.fill_diagonal(values, 0.0)  # a value is not told from itself
-        return float(values.max()) * (1 + SLACK)
+        """The largest evidence of both sides; ``most`` bounds each for every pair of hidden states."""
+        visible = contraction(self.shown, loss * (1 - np.eye(self.shown.shape[-1]))).max(axis=(2, 3))
+        after = pair_side(self.steps, visible, length, most)
+        before = pair_side(self.steps.transpose(2, 3, 0, 1), visible, length, most)
+        values = contraction(self.shown.transpose(2, 3, 0, 1), after + before).max(axis=(2, 3))
+        np.fill_diagonal(values, 0.0)
+        return float(values.max())
 
 
 def emission_table(emission: npt.ArrayLike, hidden: int) -> Floats:
-    """The laws of a record given each hidden state, checked."""
+    """The distributions of a record given each hidden state, checked."""
     shown = np.array(emission, dtype=float)
     if shown.ndim != 2 or len(shown) != hidden:
         raise ModelError(
@@ -141,9 +140,9 @@ def emission_table(emission: npt.ArrayLike, hidden: int) -> Floats:
 
 
 def _steps_at_once(kernel: Floats, shown: Floats) -> tuple[float, ...]:
-    """Δ of several steps. A known record in between weights its hidden state, so every way of knowing them counts."""
+    """Δ of 1, 2, … steps at once; a known record in between weights its hidden state, so all combinations count."""
     weights = np.vstack([np.ones(len(kernel)), shown.T])
-    found = [largest_log_odds(kernel)]
+    odds = [largest_log_odds(kernel)]
     for steps in range(2, STEPS + 1):
         if len(weights) ** (steps - 1) > max(1, min(_MOST_PATHS, _MOST_WORK // len(kernel) ** 3)):
             break
@@ -155,5 +154,5 @@ def _steps_at_once(kernel: Floats, shown: Floats) -> tuple[float, ...]:
             most = max(most, largest_log_odds(product))
             if math.isinf(most):
                 break
-        found.append(most)
-    return tuple(found)
+        odds.append(most)
+    return tuple(odds)

@@ -19,8 +19,8 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Mask
-from pufferdp.bounds.chains.powers import largest_ratios, ratios_of, turned_pairs
-from pufferdp.bounds.chains.starts import NodeRange, start_of
+from pufferdp.bounds.chains.powers import ratios_of, turned_pairs
+from pufferdp.bounds.chains.starts import NodeRange, Start
 from pufferdp.bounds.quilts.search import TOLERANCE, Objective, Quilt, Side, best_quilt
 from pufferdp.models.chain import MarkovChain
 
@@ -31,21 +31,11 @@ It is reached in long series that are short for the mixing time of their chain a
 
 
 @dataclass(frozen=True)
-class WorstRecord:
+class WorstRecord(Quilt):
     """The record that decides, and its active quilt."""
 
-    value: float
-    """The objective at the active quilt: the noise multiplier σ for a score, the leakage for a curve."""
     node: int
     """Position of the record, counted from 1."""
-    left: int | None
-    """Distance of the left end, or None."""
-    right: int | None
-    """Distance of the right end, or None."""
-    nearby: int
-    """Records inside the quilt."""
-    influence: float
-    """Influence of the record on the ends."""
 
 
 def worst_record(
@@ -76,19 +66,19 @@ def _worst_of_ranges(
     floor: float,
 ) -> WorstRecord | None:
     """The worst record: the range with the highest bound is cut next, until no bound passes the worst record."""
-    trivial = Quilt(objective.scalar(length, 0.0), None, None, length, 0.0)
+    trivial = Quilt(float(objective(length, 0.0)), None, None, length, 0.0)
     worst, reached, aside, number = None, floor, floor, itertools.count()
     heap = [(-trivial.value, next(number), nodes, trivial) for nodes in ranges]  # numbers break ties
     steps, most_steps = 0, max(_MOST_STEPS, 4 * min(length, _MOST_STEPS))
     while heap and -heap[0][0] > reached * (1 + TOLERANCE):
         _, _, nodes, bound = heapq.heappop(heap)
         if steps > most_steps:
-            return _record(nodes.first, bound)
+            return WorstRecord(**vars(bound), node=nodes.first)
         steps += 1
         quilt = best(nodes, objective, trivial)
         if nodes.single:
             if quilt.value > reached:
-                worst, reached = _record(nodes.first, quilt), quilt.value
+                worst, reached = WorstRecord(**vars(quilt), node=nodes.first), quilt.value
         elif quilt.value > reached * (1 + TOLERANCE):
             for part in _parts(nodes):
                 heapq.heappush(heap, (-quilt.value, next(number), part, quilt))
@@ -97,10 +87,6 @@ def _worst_of_ranges(
     # Records that were not looked at may pass the worst one by the tolerance: they count with their bound.
     aside = max(aside, -heap[0][0] if heap else floor)
     return replace(worst, value=max(worst.value, aside)) if worst else None
-
-
-def _record(node: int, quilt: Quilt) -> WorstRecord:
-    return WorstRecord(quilt.value, node, quilt.left, quilt.right, quilt.nearby, quilt.influence)
 
 
 def _parts(nodes: NodeRange) -> Iterator[NodeRange]:
@@ -120,7 +106,7 @@ class _ChainInfluences:
 
     def __init__(self, chain: MarkovChain, length: int, adversary: Adversary) -> None:
         self.ratios, self.length = ratios_of(chain), length
-        self.start = start_of(chain, self.ratios, length)
+        self.start = Start(chain, self.ratios, length)
         self.everyone = adversary is Adversary.BDP
         self.turned = turned_pairs(chain.size)
 
@@ -142,7 +128,7 @@ class _ChainInfluences:
             return trivial
         # The rounding of the ratios counts against the quilt.
         slack = sum(self.ratios.powers.slack(n) for n in (quilt.left, quilt.right) if n) * (3 if self.everyone else 2)
-        value = objective.scalar(quilt.nearby, quilt.influence + slack)
+        value = float(objective(quilt.nearby, quilt.influence + slack))
         return replace(quilt, value=value, influence=quilt.influence + slack) if value < trivial.value else trivial
 
     def left(self, nodes: NodeRange) -> Side:
@@ -163,7 +149,7 @@ class _ChainInfluences:
                 total = self.ratios.backward(n, supports.at(1) if same else supports.over(nodes, n)) + beyond
             return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
 
-        return _remembered(at)
+        return _by_distance(at)
 
     def right(self, nodes: NodeRange) -> Side:
         """Influence on a right end: max over its values of log P^b(x,y)/P^b(x',y)."""
@@ -176,50 +162,24 @@ class _ChainInfluences:
                     total = total + np.maximum(self.ratios.forward(n + 1)[turned], 0.0)
             return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
 
-        return _remembered(at)
+        return _by_distance(at)
 
     def _valid(self, nodes: NodeRange) -> Mask:
         support = self.start.supports.at(nodes.first)
         return np.asarray((support[:, None] & support[None, :]).ravel())
 
 
-def _remembered(at: Callable[[int], Floats]) -> Side:
-    kept = lru_cache(maxsize=2**12)(at)
-    return lambda distances: np.stack([kept(n) for n in distances.tolist()])
+def _by_distance(at: Callable[[int], Floats]) -> Side:
+    return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
 
 @lru_cache(maxsize=32)
 def worst_of_chains(
     chains: tuple[MarkovChain, ...], length: int, objective: Objective, adversary: Adversary
 ) -> WorstRecord:
-    """The worst record of the worst chain. Kept: the quilt mechanism and the quilt curve ask for the same."""
+    """The worst record of the worst chain. Cached: the quilt mechanism and the quilt bound need the same value."""
     worst: WorstRecord | None = None
-    bounds = np.full(len(chains), np.inf)
-    if len(chains) > 1:
-        bounds = _bounds(np.stack([c.transition for c in chains]), length, objective, adversary is Adversary.BDP)
-    for n in np.argsort(-bounds, kind="stable"):
-        floor = worst.value if worst else -np.inf
-        if bounds[n] <= floor:
-            break
-        worst = worst_record(chains[n], length, objective, adversary, floor) or worst
+    for chain in chains:
+        worst = worst_record(chain, length, objective, adversary, worst.value if worst else -np.inf) or worst
     assert worst is not None
     return worst
-
-
-def _bounds(transitions: Floats, length: int, objective: Objective, everyone: bool) -> Floats:
-    """An upper bound for each chain from quilts with equal distances: chains far below the worst need no search."""
-    best = np.full(len(transitions), objective.scalar(length, 0.0))
-    still = np.arange(len(transitions))  # chains that a wider quilt may still help
-    power, distance = transitions, 1
-    while len(still := still[keep := objective(2 * distance - 1, 0.0) < best[still]]):
-        power = power[keep]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ahead, back = (
-                np.stack([largest_ratios(one).reshape(one.shape) for one in logs])
-                for logs in (np.log(power).transpose(0, 2, 1), np.log(power))
-            )
-            total = back + back.transpose(0, 2, 1) + (ahead + ahead.transpose(0, 2, 1) if everyone else ahead)
-        influence = np.nan_to_num(total, nan=np.inf, posinf=np.inf, neginf=-np.inf).max(axis=(1, 2))
-        best[still] = np.minimum(best[still], objective(2 * distance - 1, influence))
-        power, distance = power @ transitions[still], distance + 1
-    return best * (1 + 1e-9)  # more than the rounding of the powers

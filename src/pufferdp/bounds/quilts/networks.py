@@ -1,10 +1,12 @@
-"""The worst record of a network and its best quilt, for an adversary who knows no record.
+"""The worst record of a network and its best Markov quilt (Song et al. 2017), for an adversary who knows no record.
 
-A quilt is a set N of records around the one that is protected, and its boundary Q in the MORAL graph: Q then separates
-N from all the rest (deleting arcs of the drawn graph is not enough, because a common child links its parents). For a
-given N the boundary is the best Q. Influence falls as N grows: what lies behind Q depends on the record through Q only.
-So sets N are grown from the record itself, the lightest first, until even a quilt without influence could not help;
-before that come the boundaries by distance, and parts of them, which are the ones that help in large networks.
+A quilt is a set N of records around the protected record, and its boundary Q in the MORAL graph: Q then separates N
+from all other records (deleting arcs of the directed graph is not enough, because a common child links its parents).
+For a given N the boundary is the best Q. The influence on Q falls as N grows, since records beyond Q depend on the
+protected record through Q only. Sets N within a distance of the record, and parts of them, are tried first: they are
+the best in large networks. Then all connected sets follow, the lightest first, until even a quilt without influence
+would cost more than the best. Every quilt bounds the leakage, so a search that ends early gives more noise, never too
+little.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -25,17 +27,9 @@ from pufferdp.bounds.quilts.search import Objective
 from pufferdp.models.inference import JunctionTree, connected
 
 MOST_STATES: Final = 10**6
-"""Quilts with more joint states are left out; the quilt without ends keeps the answer sound."""
-_MOST_WORK: Final = 4 * 10**7
-"""So many probabilities are computed for one record; then its best quilt so far is taken. Sound, perhaps loose."""
-_MOST_IN_ALL: Final = 10**9
-"""So many are computed for all records together, some ten seconds."""
-_FIRST: Final = 500_000
-"""What a record may spend at first."""
-_QUESTION: Final = 20_000
-"""What a question about a quilt costs besides, in probabilities."""
-_LOOK: Final = 500
-"""What it costs to see that a question need not be asked, in probabilities."""
+"""Quilts with more joint states are skipped."""
+_MOST_WORK: Final = 10**9
+"""Probabilities computed for all records together, some ten seconds; at most 1/25 of them for one record."""
 _ROUNDING: Final = 1e-12
 """More than rounding can take from an influence: sums and products of positive numbers, a few thousand at most."""
 
@@ -60,89 +54,69 @@ class NetworkQuilt:
 
 @lru_cache(maxsize=8)
 def worst_network_record(tree: JunctionTree, weights: tuple[float, ...], objective: Objective) -> NetworkQuilt:
-    """Max over records, min over quilts. Kept: the quilt mechanism and the quilt curve ask for the same.
-
-    Every record starts with the quilt without ends. The record that needs most is searched further, a little at a
-    time, until the one that needs most has been searched as far as it will be: the others need no more than that.
-    """
-    searches = [
-        _Search(tree, weights, objective, i, component) for component in connected(tree.links) for i in component
-    ]
-    ranked = [(-search.best[0], search.record, search) for search in searches]
-    heapq.heapify(ranked)
-    begun = tree.work
-    while True:
-        _, record, search = ranked[0]
-        if search.done:
-            return search.result()
-        search.further(0 if tree.work - begun > _MOST_IN_ALL else max(_FIRST, 3 * search.work))
-        heapq.heapreplace(ranked, (-search.best[0], record, search))
+    """Max over records, min over quilts. Cached: the quilt mechanism and the quilt bound need the same value."""
+    worst, share = None, _MOST_WORK // max(25, len(tree.sizes))
+    for component in connected(tree.links):
+        for record in component:
+            search = _QuiltSearch(tree, weights, objective, record, component)
+            quilt = search.run(worst.value if worst else -math.inf, share)
+            worst = quilt if worst is None or quilt.value > worst.value else worst
+    assert worst is not None
+    return worst
 
 
-class _Search:
-    """The search for the best quilt of one record, which can be halted and resumed."""
+class _QuiltSearch:
+    """The search for the best quilt of one record among the records of its connected component."""
 
     def __init__(
-        self, tree: JunctionTree, weights: Sequence[float], objective: Objective, record: int, home: tuple[int, ...]
+        self,
+        tree: JunctionTree,
+        weights: Sequence[float],
+        objective: Objective,
+        record: int,
+        component: tuple[int, ...],
     ) -> None:
-        self.tree, self.weights, self.objective, self.record, self.home = tree, weights, objective, record, home
-        value = objective.scalar(_weight(weights, home), 0.0)
-        self.best = (value, frozenset[int](), _weight(weights, home), 0.0)
-        self.skipped, self.work, self.done = 0, 0, False
-        self._seen: set[frozenset[int]] = set()
-        self._sets = itertools.chain(self._by_distance(), self._grown())
+        self.tree, self.weights, self.objective = tree, weights, objective
+        self.record, self.component = record, component
+        everything = _weight(weights, component)
+        self.best = NetworkQuilt(float(objective(everything, 0.0)), tree.names[record], (), everything, 0.0, 0)
+        self.skipped, self._tried = 0, set[frozenset[int]]()
 
-    def further(self, work: int) -> None:
-        """Try quilts until so much more work is done, or until there are no more, or enough."""
-        upto = min(self.work + work, _MOST_WORK)
-        while self.work < upto:
-            inside = next(self._sets, None)
-            if inside is None:
+    def run(self, floor: float, most_work: int) -> NetworkQuilt:
+        """The best quilt, or the first one whose cost is at most ``floor``: another record then decides."""
+        begin = self.tree.work
+        for tries, inside in enumerate(itertools.chain(self._by_distance(), self._grown())):
+            # A try costs as much as some hundred probabilities, besides those that it computes.
+            if self.best.value <= floor or self.tree.work - begin + 500 * tries > most_work:
                 break
             self._try(inside)
-            self.work += _LOOK
-        else:
-            self.done = upto == _MOST_WORK or work == 0
-            return
-        self.done = True
-
-    def result(self) -> NetworkQuilt:
-        """The best quilt so far."""
-        value, ends, nearby, influence = self.best
-        names = self.tree.names
-        return NetworkQuilt(
-            value, names[self.record], tuple(names[v] for v in sorted(ends)), nearby, influence, self.skipped
-        )
+        return replace(self.best, skipped=self.skipped)
 
     def _try(self, inside: frozenset[int]) -> None:
         nearby = _weight(self.weights, inside)
-        ends = self._boundary(inside)
-        if inside in self._seen or self.objective.scalar(nearby, 0.0) >= self.best[0]:
+        if inside in self._tried or float(self.objective(nearby, 0.0)) >= self.best.value:
             return
-        self._seen.add(inside)
-        states = math.prod(self.tree.sizes[v] for v in ends)
-        if states > MOST_STATES:
-            self.skipped += 1
-            return
-        before = self.tree.work
+        self._tried.add(inside)
+        ends = sorted(self._boundary(inside))
         try:
-            influence = network_influence(self.tree, self.record, sorted(ends))
-        except NotApplicableError:  # the tables on the way are larger than the quilt
+            if math.prod(self.tree.sizes[v] for v in ends) > MOST_STATES:
+                raise NotApplicableError("the quilt has too many joint states")
+            influence = network_influence(self.tree, self.record, ends)
+        except NotApplicableError:  # the quilt, or a table on the way to its distribution, is too large
             self.skipped += 1
             return
-        finally:
-            self.work += self.tree.work - before + _QUESTION
-        value = self.objective.scalar(nearby, influence)
-        if value < self.best[0]:
-            self.best = (value, ends, nearby, influence)
+        value = float(self.objective(nearby, influence))
+        if value < self.best.value:
+            names = tuple(self.tree.names[v] for v in ends)
+            self.best = NetworkQuilt(value, self.best.node, names, nearby, influence, 0)
 
     def _boundary(self, inside: Collection[int]) -> frozenset[int]:
         return frozenset(w for v in inside for w in self.tree.links[v]) - frozenset(inside)
 
     def _by_distance(self) -> Iterator[frozenset[int]]:
-        """All within a distance; and all but some of the pieces that a ring at that distance cuts off."""
+        """All records within a distance; and all but some of the components that a ring at that distance cuts off."""
         ball, ring = {self.record}, set(self.tree.links[self.record])
-        everything = set(self.home)
+        everything = set(self.component)
         while ring:
             yield frozenset(ball)
             outside = connected(self.tree.links, everything - ball - ring)
@@ -156,26 +130,15 @@ class _Search:
             ring = {w for v in ring for w in self.tree.links[v]} - ball
 
     def _without(self, far: set[int]) -> frozenset[int]:
-        """The set around the record that is left when everything in ``far`` is to be fenced off."""
-        fence = {w for v in far for w in self.tree.links[v]} - far
-        return frozenset(self._reached(set(self.home) - far - fence))
-
-    def _reached(self, among: set[int]) -> set[int]:
-        records, stack = {self.record}, [self.record]
-        while stack:
-            for w in self.tree.links[stack.pop()]:
-                if w in among and w not in records:
-                    records.add(w)
-                    stack.append(w)
-        return records
+        """The records that are connected to the protected one when ``far`` and its boundary are removed."""
+        rest = set(self.component) - far - self._boundary(far) | {self.record}
+        return frozenset(next(part for part in connected(self.tree.links, rest) if self.record in part))
 
     def _grown(self) -> Iterator[frozenset[int]]:
         """Connected sets around the record, the lightest first."""
         heap: list[tuple[float, int, tuple[int, ...]]] = [(self.weights[self.record], 1, (self.record,))]
         known = {frozenset((self.record,))}
-        while True:
-            if not heap or self.objective.scalar(heap[0][0], 0.0) >= self.best[0]:
-                return
+        while heap and float(self.objective(heap[0][0], 0.0)) < self.best.value:
             _, _, members = heapq.heappop(heap)
             inside = frozenset(members)
             yield inside

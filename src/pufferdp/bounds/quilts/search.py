@@ -35,9 +35,6 @@ class Objective(Protocol):
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The cost of quilts with so many records inside and so much influence on their ends."""
 
-    def scalar(self, nearby: float, influence: float) -> float:
-        """The cost of a single quilt, without arrays."""
-
 
 @dataclass(frozen=True)
 class Score:
@@ -47,24 +44,25 @@ class Score:
 
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The noise that each quilt needs, infinite where the influence is ε or more."""
-        room = self.epsilon - np.asarray(influence, dtype=float)
+        margin = self.epsilon - np.asarray(influence, dtype=float)
         # 1e-290 only keeps the division quiet where the result is infinite anyway.
-        return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / np.maximum(room, 1e-290), np.inf))
-
-    def scalar(self, nearby: float, influence: float) -> float:
-        """The noise that a single quilt needs, without arrays."""
-        return nearby / (self.epsilon - influence) if influence < self.epsilon else np.inf
+        return np.asarray(np.where(margin > 0, np.asarray(nearby, dtype=float) / np.maximum(margin, 1e-290), np.inf))
 
 
 @dataclass(frozen=True)
 class Quilt:
-    """A quilt with the distances of its ends (None: no such end) and its cost."""
+    """A quilt around a record of a chain, and its cost."""
 
     value: float
+    """The objective: the noise multiplier σ for a score, the leakage for a curve."""
     left: int | None
+    """Distance of the left end, or None."""
     right: int | None
+    """Distance of the right end, or None."""
     nearby: int
+    """Records inside the quilt."""
     influence: float
+    """Influence of the record on the ends."""
 
 
 def best_quilt(

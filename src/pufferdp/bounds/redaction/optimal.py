@@ -2,8 +2,8 @@
 
 f of everything redacted so far is linear in the probabilities of each single record, so a linear programme over small
 steps improves all of them at once; how much of the budget each side gets, for each pair of values, is a variable of the
-same programme. It starts from the regions of several splits of the budget. Every step is checked by the exact leakage,
-and the result is never worse than the other methods.
+same programme. It starts from windows, and from the regions of several splits of the budget. Every step is checked by
+the exact leakage, and the result is never worse than the other methods.
 """
 
 from __future__ import annotations
@@ -44,20 +44,18 @@ def optimal(hiding: RedactionProblem) -> Design:
     if hiding.adversary is Adversary.PUFFERFISH and not hiding.known:
         rivals.append(relaxed(hiding))
     own = combine(hiding, "3r-optimal", _best)
-    if len(hiding.private) > 1:
-        own = _jointly(own)
     best = max([own, *rivals], key=lambda design: design.utility)
     return Design(hiding=hiding, method="3r-optimal", blocks=best.blocks)
 
 
 def _best(cluster: PrivateCluster) -> MarkedRecords:
-    """The best design of one cluster: regions and open values of several kinds, the best of them improved."""
+    """The best design of one cluster: windows, regions and open values, the best of them improved."""
     hiding = cluster.hiding
     first, marks = best_window(cluster)
     starts, shares = [(first, marks)], splits(cluster)
     if marks.size <= MOST_FREE:  # around wider windows there is little to gain
-        shares += [(n / 8 * hiding.epsilon, (1 - n / 8) * hiding.epsilon) for n in range(1, 8)]
         starts += [_open_values(cluster, first - more, first + len(marks) - 1 + more) for more in range(3)]
+        shares += [(n / 8 * hiding.epsilon, (1 - n / 8) * hiding.epsilon) for n in range(1, 8)]
         if hiding.adversary is not Adversary.BDP:  # a design against an adversary who knows any records serves too
             starts.append(_best(replace(cluster, hiding=replace(hiding, adversary=Adversary.BDP, known=()))))
     starts += numerical_designs(cluster, shares)
@@ -103,19 +101,11 @@ def polish(cluster: PrivateCluster, first: int, marks: Matrix) -> Matrix:
         marks, best, trust = changed, best + gain, min(0.5, trust * 1.5)
         if gain < 1e-5:
             break
-    return _shorten(cluster, first, marks)
-
-
-def _shorten(cluster: PrivateCluster, first: int, marks: Matrix) -> Matrix:
-    """The design without marks that are hardly ever drawn, where the others need hardly more: a shorter rule."""
-    for row in np.flatnonzero(((marks > 0) & (marks < 1e-3)).any(axis=1)):
-        shorter = marks.copy()
-        shorter[row] = np.where(marks[row] < 1e-3, 0.0, marks[row])
-        others = np.where(shorter > 0, 1.0, 0.0)
-        shorter += cluster.least_share(first, shorter, others) * (others - shorter)
-        if cluster.released(first, shorter) > cluster.released(first, marks) - 1e-6 and cluster.keeps(first, shorter):
-            marks = shorter
-    return marks
+    # What the programme leaves of marks that are hardly ever drawn is none, where the others can make up for it.
+    shorter = np.where(marks < 1e-6, 0.0, marks)
+    shorter += cluster.least_share(first, shorter, np.ceil(shorter)) * (np.ceil(shorter) - shorter)
+    good = cluster.keeps(first, shorter) and cluster.released(first, shorter) > cluster.released(first, marks) - 1e-5
+    return shorter if good else marks
 
 
 def _best_step(cluster: PrivateCluster, first: int, marks: Matrix, free: Mask, trust: float) -> Vector | None:
@@ -168,14 +158,6 @@ def _best_step(cluster: PrivateCluster, first: int, marks: Matrix, free: Mask, t
         method="highs",
     )
     return None if solution.x is None else np.asarray(solution.x[:count])
-
-
-def _jointly(design: Design) -> Design:
-    """The design with blocks that hold several private records improved for all of them together."""
-    improved = _rebuild(
-        design, design.hiding, lambda cluster, block: polish(cluster, block.first, np.array(block.marks))
-    )
-    return design_of(design.hiding, design.method, improved) or design
 
 
 def redesign_with(previous: Design, private: Sequence[int], epsilon: float, *, window: bool = False) -> Design:

@@ -1,21 +1,14 @@
-"""Who learns most, and from which questions: the worst algorithm and the worst adversary as plain values."""
+"""The worst-case adversary and the worst-case algorithm, as plain values."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints
-from pufferdp.bounds.tight.inputs import Chain
-from pufferdp.bounds.tight.odds import largest_log_odds, side_bound
-from pufferdp.bounds.tight.outlook import LASTING, MOST_LOSS, scaled
 
-_DOUBLINGS: Final = 7
-"""The closed form is tried with up to 2^6 steps at once."""
-_ROUNDING: Final = 1e-12
 LISTED: Final = 1000
 """Questions that are listed; those beyond go on like the last ones."""
 
@@ -24,21 +17,28 @@ LISTED: Final = 1000
 class SideAttack:
     """One side of the record that is attacked."""
 
-    added: float
+    added: float = 0.0
     """What this side adds to the record's own loss: reached by these questions."""
-    known: tuple[int, int] | None
+    known: tuple[int, int] | None = None
     """The known record: its distance and its state; None: no record of this side is known."""
-    records: int | None
+    records: int | None = 0
     """Unknown records that are asked, up to the known one or the end of the series; None: without end."""
-    questions: tuple[tuple[int, ...], ...]
+    questions: tuple[tuple[int, ...], ...] = ()
     """By distance 1, 2, …: the states whose likelihood is e^loss times that of the others; empty: nothing is asked."""
     first_law: tuple[tuple[int, float], ...] = ()
-    """Where the first record may have any law: the worst one, as (state, probability)."""
+    """Where the first record may have any distribution: the worst one, as (state, probability)."""
+
+    def renamed(self, states: Ints) -> SideAttack:
+        """The side with states numbered as in a larger chain."""
+        known = None if self.known is None else (self.known[0], int(states[self.known[1]]))
+        questions = tuple(tuple(int(states[v]) for v in asked) for asked in self.questions)
+        first = tuple((int(states[v]), chance) for v, chance in self.first_law)
+        return replace(self, known=known, questions=questions, first_law=first)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TightLeakage:
-    """What the worst algorithm with a DP loss on every record leaks, and to whom."""
+    """What the worst-case algorithm with a DP loss on every record leaks, and to which adversary."""
 
     dp_loss: float
     lower: float
@@ -47,115 +47,44 @@ class TightLeakage:
     """None leaks more: the value to use."""
     adversary: str
     length: int | None
-    """Records; None: without end."""
-    model: int
+    """Number of records; None: without end."""
+    model: int = 0
     """Which of several chains, counted from 0."""
-    record: int | None
-    """A record that leaks most, counted from 1; None: any that is far from both ends."""
-    phase: int | None
+    record: int | None = None
+    """The record that leaks most, counted from 1; None: any that is far from both ends."""
+    phase: int | None = None
     """For kernels that follow each other again and again: the kernel behind the record, counted from 0."""
-    likelier: int
-    other: int
-    """The algorithm speaks for the first state against the second."""
-    before: SideAttack
-    after: SideAttack
+    likelier: int = 0
+    other: int = 0
+    """The algorithm speaks for the first state against the second; equal where nothing leaks."""
+    before: SideAttack = SideAttack()
+    after: SideAttack = SideAttack()
 
     @property
     def value(self) -> float:
-        """The upper end."""
+        """The upper end of the bracket."""
         return self.upper
 
-    @property
-    def exact(self) -> bool:
-        """Whether both ends agree to a share of 10⁻⁸."""
-        return self.upper - self.lower <= 1e-8 * self.upper
-
-
-NOTHING: Final = SideAttack(added=0.0, known=None, records=0, questions=())
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """What a curve is about."""
-
-    chain: Chain
-    adversary: str
-    length: int | None
-    states: Ints
-    """Numbers of the states that the chain visits."""
-
-    @property
-    def known(self) -> bool:
-        """Whether records may be known."""
-        return self.adversary == "bdp"
-
-    def result(
-        self,
-        loss: float,
-        bracket: tuple[float, float],
-        pair: tuple[int, int],
-        sides: tuple[SideAttack, SideAttack] = (NOTHING, NOTHING),
-        record: int | None = None,
-        phase: int | None = None,
-    ) -> TightLeakage:
-        """In the numbers of all states."""
-        before, after = (self._named(side) for side in sides)
-        x, y = (int(self.states[v]) for v in pair)
-        return TightLeakage(
-            dp_loss=loss,
-            lower=bracket[0],
-            upper=bracket[1],
-            adversary=self.adversary,
-            length=self.length,
-            model=0,
-            record=record,
-            phase=phase,
-            likelier=x,
-            other=y,
-            before=before,
-            after=after,
-        )
-
-    def _named(self, side: SideAttack) -> SideAttack:
-        known = None if side.known is None else (side.known[0], int(self.states[side.known[1]]))
-        questions = tuple(tuple(int(self.states[v]) for v in asked) for asked in side.questions)
-        law = tuple((int(self.states[v]), chance) for v, chance in side.first_law)
-        return replace(side, known=known, questions=questions, first_law=law)
-
-    def by_odds(self, loss: float) -> float:
-        """What the closed form says (Theorem 4): where losses are large it is nearly all there is to say."""
-        if self.chain.period > 1:
-            return math.inf
-        sides, power = [], self.chain.kernels[0]
-        for doublings in range(_DOUBLINGS):
-            sides.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
-            power = power @ power
-        return (loss + 2 * min(sides)) * (1 + _ROUNDING)
-
-    def room(self, distance: int, state: int) -> int | None:
-        """Records that are asked on a side with an end: up to the known record, or all there are."""
-        if state == LASTING:
-            return None if self.length is None else (self.length - 1) // 2
-        return distance - 1 if state >= 0 else distance
-
-
-def two_state_questions(stays: bool, x: int, count: int) -> tuple[tuple[int, ...], ...]:
-    """For two states: always the value itself where the chain tends to stay, in turns with the other where not."""
-    return tuple((x if stays or d % 2 else 1 - x,) for d in range(min(count, LISTED)))
+    def renamed(self, states: Ints) -> TightLeakage:
+        """The leakage with states numbered as in a larger chain."""
+        before, after = self.before.renamed(states), self.after.renamed(states)
+        x, y = int(states[self.likelier]), int(states[self.other])
+        return replace(self, likelier=x, other=y, before=before, after=after)
 
 
 def questions_of(
     kernels: Floats, losses: Floats, x: int, y: int, log_mu: float, count: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The signs of the pass at μ: kernels and losses outwards, used again from the first where they end."""
+    """The signs of the pass at μ (Theorem 1): kernels and losses outwards, used again from the first where they end."""
     vector = np.zeros(kernels.shape[-1])
     vector[x] += np.exp(min(0.0, -log_mu))
     vector[y] -= np.exp(min(0.0, log_mu))
     out: list[tuple[int, ...]] = []
-    gains, spent, turns = np.exp(np.minimum(losses, MOST_LOSS)).tolist(), losses.tolist(), len(kernels)
+    damps, spent = np.exp(-losses).tolist(), losses.tolist()
     for d in range(min(count, LISTED)):
-        vector = scaled(vector @ kernels[d % turns], (0,))
-        asked, gain = vector > 0, gains[d % len(gains)]
-        out.append(() if spent[d % len(gains)] == 0 or asked.all() else tuple(asked.nonzero()[0].tolist()))
-        vector = np.maximum(vector, vector * gain)
+        vector = vector @ kernels[d % len(kernels)]
+        vector = vector / max(np.abs(vector).max(), 1e-300)
+        asked = vector > 0
+        out.append(() if spent[d % len(spent)] == 0 or asked.all() else tuple(asked.nonzero()[0].tolist()))
+        vector = np.where(asked, vector, vector * damps[d % len(damps)])
     return tuple(out)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -17,9 +18,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.models.chain import irreducible_law, number_array
+from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_law, number_array, scaled
 
-ROW_TOLERANCE: Final = 1e-9
 _RAREST: Final = 1e-250
 """Values that are rarer are not told from those that are impossible."""
 
@@ -54,23 +54,12 @@ class Chain:
     def marginals(self) -> Floats:
         """Laws of the first m records of a chain with a start that is kept, (m, k)."""
         assert self.start is not None
-        laws = [self.start]
-        for kernel in self.kernels[:-1]:
-            laws.append(laws[-1] @ kernel)
-        return np.array(laws)
+        return np.array(list(accumulate(self.kernels[:-1], np.matmul, initial=self.start)))
 
     @cached_property
-    def whole(self) -> Floats:
-        """What a whole period does."""
-        product = self.kernels[0]
-        for kernel in self.kernels[1:]:
-            product = product @ kernel
-        return np.asarray(product)
-
-    @cached_property
-    def tends_to(self) -> Floats:
-        """The law of a record at the first phase after a long time; of several closed classes the mean."""
-        return stationary_law(self.whole)
+    def period_kernel(self) -> Floats:
+        """The kernel of a whole period, from one first slot to the next."""
+        return np.asarray(reduce(np.matmul, self.kernels))
 
     @cached_property
     def primitive(self) -> bool:
@@ -78,7 +67,7 @@ class Chain:
 
         Of several kernels that are kept in turn only the states that the first record can have are asked.
         """
-        pattern = (self.whole > 0).astype(float)
+        pattern = (self.period_kernel > 0).astype(float)
         if self.stationary and self.start is not None:
             pattern = pattern[self.start > 0][:, self.start > 0]
         for _ in range(int((self.size - 1) ** 2 + 1).bit_length()):  # Wielandt
@@ -99,7 +88,7 @@ def chain(transition: npt.ArrayLike, start: str | npt.ArrayLike) -> Chain:
             return Chain(kernels, None, False)
         if start == "stationary":
             found = Chain(kernels, None, False)
-            return Chain(kernels, stationary_law(found.whole), True)
+            return Chain(kernels, stationary_law(found.period_kernel), True)
         raise ModelError(f'start is {start!r}; it must be "stationary", "any" or a law over the states', value=start)
     return Chain(kernels, law(start, kernels.shape[-1], "start"), False)
 
@@ -112,19 +101,10 @@ def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
     if tables.ndim != 3 or tables.shape[1] != tables.shape[2] or tables.size == 0:
         shape = "×".join(str(n) for n in tables.shape)
         raise ModelError(f"{name} is {shape}; it must be a square table, or several of one size", value=transition)
-    bad = np.argwhere(~(np.isfinite(tables) & (tables >= 0)))
-    if len(bad):
-        t, x, y = (int(i) for i in bad[0])
-        value = float(tables[t, x, y])
-        raise ModelError(f"entry {y + 1} of row {x + 1} of {name} is {value:g}; a probability lies between 0 and 1")
-    sums = tables.sum(axis=2)
-    wrong = np.argwhere(np.abs(sums - 1) > ROW_TOLERANCE)
-    if len(wrong):
-        t, x = (int(i) for i in wrong[0])
-        total = float(sums[t, x])
-        raise ModelError(f"row {x + 1} of {name} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}")
-    exact = np.abs(sums - 1) <= tables.shape[2] * 2.0**-52
-    return np.asarray(np.where(exact[..., None], tables, tables / sums[..., None]))
+    wrong = ~(np.isfinite(tables) & (tables >= 0)).all(axis=2) | (np.abs(tables.sum(axis=2) - 1) > ROW_TOLERANCE)
+    for t, x in np.argwhere(wrong)[:1].tolist():
+        check_law(tables[t, x], f"row {x + 1} of {name}")
+    return scaled(tables)
 
 
 def one_round(kernels: Floats) -> Floats:
@@ -136,20 +116,15 @@ def one_round(kernels: Floats) -> Floats:
     return kernels
 
 
-def told_apart(found: Chain) -> bool:
+def is_representable(found: Chain) -> bool:
     """Whether doubles hold all that is possible within a period: no product of what is above 0 has become 0."""
     pattern = np.eye(found.size)
     for kernel in found.kernels:
         pattern = np.minimum(pattern @ (kernel > 0), 1.0)
     laws = found.marginals
     rarest = float(np.min(laws, initial=1.0, where=laws > 0))
-    same = ((pattern > 0) == (found.whole > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
+    same = ((pattern > 0) == (found.period_kernel > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
     return bool(same) and rarest > _RAREST
-
-
-def turned(found: Chain, phase: int) -> Chain:
-    """A chain that keeps its law in turn, begun at another phase."""
-    return Chain(np.roll(found.kernels, -phase, axis=0), found.marginals[phase], True)
 
 
 def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
@@ -157,23 +132,13 @@ def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
     found = number_array(value, name)
     if found.shape != (k,):
         raise ModelError(f"{name} has {found.size} probabilities; it must have one for each of the {k} states")
-    if not (np.isfinite(found) & (found >= 0)).all() or abs(float(found.sum()) - 1) > ROW_TOLERANCE:
-        raise ModelError(f"{name} sums to {float(found.sum()):.12g}; it must be a law: 0 or more, and 1 in all")
-    return np.asarray(found / found.sum())
+    check_law(found, name)
+    return scaled(found)
 
 
 def stationary_law(transition: Floats) -> Floats:
     """The law that a chain keeps; with several closed classes their mean: which mixture is taken does not matter."""
-    k = len(transition)
-    reach = (transition > 0) | np.eye(k, dtype=bool)
-    for _ in range(k.bit_length()):
-        reach = (reach.astype(float) @ reach) > 0
-    classes = {tuple(np.flatnonzero(reach[x] & reach[:, x])) for x in range(k)}
-    closed = [np.array(c) for c in sorted(classes) if set(np.flatnonzero(reach[c[0]])) == set(c)]
-    found = np.zeros(k)
-    for states in closed:
-        found[states] += irreducible_law(transition[np.ix_(states, states)]) / len(closed)
-    return found
+    return np.array(MarkovChain(transition=scaled(transition)).stationary)
 
 
 def supports(found: Chain, length: int) -> Mask:
@@ -235,26 +200,19 @@ def target(value: float, name: str = "epsilon") -> float:
     return found
 
 
-def tells_all(chain: Chain) -> bool:
-    """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
-    uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
-    return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
-
-
-def tells_ever_more(chain: Chain) -> bool:
+def leaks_without_bound(chain: Chain) -> bool:
     """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
 
-    Of two values that have no future in common the records to come tell all, each a factor of e^loss. And so do those
-    gone by of a state that can be left for good, after any number of returns: who is there at record i was never
-    elsewhere than where it can be reached from. Asked whether they were there, all i − 1 records say yes, a factor of
-    e^((i − 1)·loss). Of a value that does not lead back, the same questions have a mean that grows at each record by
-    the larger of 1 and ρ e^loss at most, with ρ < 1 for the chance to stay among those states. The quotient has no
-    bound.
+    Records to come tell all about two values that have no future in common. Records gone by tell all about a state that
+    can be left for good after any number of returns: "were you always where this state is reached from?" is answered
+    with yes by each of them, and by others with a chance that falls from record to record.
     """
     if chain.period > 1 or chain.stationary:
         return False
     moves = chain.kernels[0] > 0
-    reach = _closure(moves)
+    reach = moves  # in one step or more
+    for _ in range(len(moves).bit_length()):
+        reach = reach | (reach @ reach)
     transient = (reach & ~reach.T).any(axis=1)
     if (transient & np.diagonal(reach)).any():
         return True
@@ -265,14 +223,6 @@ def tells_ever_more(chain: Chain) -> bool:
     return bool((there[:, :, None] & there[:, None, :] & ~meets).any())
 
 
-def _closure(moves: Mask) -> Mask:
-    """Which states are reached from which, in one step or more."""
-    reach = moves
-    for _ in range(len(moves).bit_length()):
-        reach = reach | (reach @ reach)
-    return np.asarray(reach, dtype=bool)
-
-
 def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
     """The chain on the states that it ever visits, and their numbers."""
     everything = np.arange(chain.size)
@@ -281,16 +231,3 @@ def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
     steps = chain.size * chain.period + chain.period
     seen = supports(chain, steps).any(axis=0)
     return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
-
-
-def uncertain_length(chain: Chain, length: int | None) -> int | None:
-    """Records up to the last that has two values: those behind it say nothing, whatever is asked of them."""
-    cycle = chain.size * chain.period + 1
-    steps = cycle * cycle
-    if chain.start is None or chain.primitive or (length is not None and length <= steps):
-        return length
-    values = supports(chain, steps).sum(axis=1)
-    # A value that leads to one value only, until the same comes again, does so for ever.
-    if (values[-cycle:] > 1).any():
-        return length
-    return max(1, int(np.max(np.flatnonzero(values > 1), initial=-1)) + 1)

@@ -1,19 +1,19 @@
 """The closed form: bounds from the largest odds ratio, for every class, start and adversary (Birkhoff's contraction).
 
 For a kernel P let Δ be the log of its largest odds ratio P(s,u)P(s',u') / (P(s,u')P(s',u)). If the log of a positive
-function g varies by at most D, then log E[g | s, whatever else is known] varies over s by at most
+function g varies by at most D, then log E[g | s, any known records] varies over s by at most
 
     C(Δ, D) = 4 artanh(tanh(Δ/4) tanh(D/4)).
 
-What is known of the records behind multiplies numerator and normaliser by one common weight; two values and an odds
-ratio decide, and the best weight gives the formula (Theorem 4). A side of a chain is the fixed point R = C(Δ, τ + R),
-and an algorithm leaks at most τ + 2R: for small τ that is τ·e^{Δ/2}.
+Known records behind multiply numerator and normaliser by one common weight; two values and an odds ratio decide, and
+the best weight gives the formula (Theorem 4). A side of a chain is the fixed point R = C(Δ, τ + R), and an algorithm
+leaks at most τ + 2R: for small τ that is τ·e^{Δ/2}.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,116 +21,125 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats, Mask, distinct
-from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
 
 STEPS: Final = 8
 """Steps that are taken at once at most, where one step has zeros."""
 PAIRWISE: Final = 16
-"""States up to which every pair of values has a bound of its own."""
-_ROUNDS: Final = 200
-_FEW: Final = 64
-"""Records on a side up to which they are passed one by one."""
-SLACK: Final = 1e-12
-_LARGEST_LOG: Final = 1000.0
-"""Losses and log odds up to which quotients are numbers."""
-_SMALL: Final = 0.5
-"""Below it the closed form loses no digits."""
-_PAIRED: Final = 1_000_000
-"""Records times entries of a table of pairs up to which every pair of values has a bound of its own."""
+"""States up to which every pair of values has a bound of its own; its cost grows with their fourth power."""
+_LARGEST: Final = 700.0
+"""Losses and log odds up to which products of their exponentials are doubles."""
 
 
 def contraction(log_odds: npt.ArrayLike, variation: npt.ArrayLike) -> Floats:
-    """C(Δ, D): what is left of a variation D behind a kernel whose largest log odds ratio is Δ.
+    """C(Δ, D), rounded up: what is left of a variation D behind a kernel whose largest log odds ratio is Δ.
 
     >>> round(float(contraction(np.inf, 2.0)), 6), round(float(contraction(2.0, 3.0)), 6)
     (2.0, 1.209626)
     """
-    a, b = np.broadcast_arrays(np.asarray(log_odds, dtype=float), np.asarray(variation, dtype=float))
-    product = np.tanh(a / 4) * np.tanh(b / 4)
-    least = np.minimum(a, b)
-    with np.errstate(invalid="ignore"):
-        apart = np.where(np.isinf(a) | np.isinf(b), np.inf, np.abs(a - b))
-        # Both forms are one: each is used where it loses no digits.
-        large = least + 2 * (np.log1p(np.exp(-(a + b) / 2)) - np.log1p(np.exp(-apart / 2)))
-        small = 4 * np.arctanh(np.minimum(product, 0.9))
-    return np.asarray(np.where(product < _SMALL, small, np.where(np.isinf(least), np.inf, np.minimum(large, least))))
+    a, b = np.asarray(log_odds, dtype=float) / 2, np.asarray(variation, dtype=float) / 2
+    least = 2 * np.minimum(a, b)
+    with np.errstate(divide="ignore"):
+        # e^{C/2} − 1, with every term above 0: small losses keep their digits.
+        growth = np.expm1(-a) * np.expm1(-b) / (np.exp(-a) + np.exp(-b))
+    return np.where(least > _LARGEST, least, np.minimum(least, 2 * np.log1p(growth) * (1 + 1e-12)))
 
 
-def contracted(odds: float, variation: float) -> float:
-    """C(Δ, D) of two numbers: thirty times as fast as of arrays with one entry."""
-    product = math.tanh(odds / 4) * math.tanh(variation / 4)
-    if product < _SMALL:
-        return 4 * math.atanh(product)
-    if math.isinf(odds) or math.isinf(variation):
-        return min(odds, variation)
-    far, near = (odds + variation) / 2, abs(odds - variation) / 2
-    least = min(odds, variation)
-    return min(least, least + 2 * (math.log1p(math.exp(-far)) - math.log1p(math.exp(-near))))
+def largest_log_odds(tables: npt.ArrayLike) -> float:
+    """Δ of a kernel, or the largest of several, (…, k, m); infinite where zeros differ.
 
-
-_MOST_RATIOS: Final = 1 << 23
-"""Ratios of a table that are held at a time."""
-
-
-def largest_log_odds(table: npt.ArrayLike) -> float:
-    """Δ of a kernel, or of any table of a pair: the same whichever of the two is given. Infinite where zeros differ.
-
-    Rows and columns of zeros do not occur and are left out.
+    Rows and columns of zeros do not occur and do not count.
 
     >>> round(math.exp(largest_log_odds([[0.882, 0.118], [0.305, 0.695]])), 4)
     17.0322
     """
-    found = np.asarray(table, dtype=float)
-    found = found[found.any(axis=1)][:, found.any(axis=0)]
-    if found.size == 0 or min(found.shape) < 2:
-        return 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs, top = np.log(found), np.empty((len(found), len(found)))
-        some = max(1, _MOST_RATIOS // found.size)  # rows at a time: with a thousand states all of them are 8 GB
-        for at in range(0, len(found), some):
-            ratios = logs[at : at + some, None, :] - logs[None, :, :]  # (s, s', u)
-            top[at : at + some] = np.nanmax(np.where(np.isnan(ratios), -np.inf, ratios), axis=2)
-    most = top + top.T
-    return float(most.max())
+        logs = np.log(np.asarray(tables, dtype=float))
+        # The largest P(s,u)/P(s',u) over u, one row s at a time: all at once take 8 GB with a thousand states.
+        ratios = (logs[..., s, None, :] - logs for s in range(logs.shape[-2]))
+        top = np.stack([np.where(np.isnan(r), -np.inf, r).max(axis=-1) for r in ratios], axis=-2)
+        return float(np.fmax(top + np.swapaxes(top, -1, -2), 0.0).max())
 
 
-def small_loss_factor(log_odds: float) -> float:
-    """Correlation multiplies a small epsilon by at most this: the square root of the largest odds ratio."""
-    return math.exp(log_odds / 2) if log_odds < 1400 else math.inf
+def side_bound(loss: float, log_odds: Sequence[float]) -> float:
+    """R = (m − 1)τ + C(Δ_m, τ + R), solved, with the best m: the most that a side of any length adds.
+
+    ``log_odds`` are Δ of 1, 2, … steps at once. With s = e^{(τ + R)/2} − 1, g = e^{mτ/2} − 1 and e = e^{−Δ/2} the
+    equation is e·s² + (2e − g)·s = g(1 + e).
+    """
+    best = math.inf if loss > 0 else 0.0
+    for steps, odds in enumerate(log_odds, start=1):
+        variation = steps * loss + odds  # C(Δ, D) ≤ Δ
+        if variation < _LARGEST:
+            gain, rest = math.expm1(steps * loss / 2), math.exp(-odds / 2)
+            linear = 2 * rest - gain
+            root = math.sqrt(linear**2 + 4 * rest * gain * (1 + rest))
+            growth = 2 * gain * (1 + rest) / (root + linear) if linear > 0 else (root - linear) / (2 * rest)
+            variation = 2 * math.log1p(growth) * (1 + 1e-12)
+        best = min(best, (steps - 1) * loss + float(contraction(odds, variation)))
+    return best
 
 
-def side_bound(loss: float, log_odds: float, steps: int = 1) -> float:
-    """R = (m − 1)τ + C(Δ_m, τ + R), solved: what a side of any length adds where Δ_m is that of m steps at once."""
-    if loss == 0:
-        return 0.0
-    if math.isinf(log_odds):
-        return math.inf
-    total = steps * loss
-    kept = math.tanh(log_odds / 4)
-    lost = 2 / (math.exp(min(log_odds / 2, 700.0)) + 1)  # 1 − kept
-    spent = math.tanh(total / 4)
-    root = math.sqrt(lost * lost + 4 * kept * spent * spent)
-    share = min(2 * spent / (lost + root), 1 - 2.0**-53)
-    # u = τ + R satisfies u = mτ + C(Δ, u). Whatever a step does not raise bounds every side.
-    reached = max(4 * math.atanh(share), total)
-    for _ in range(_ROUNDS):
-        above = reached * (1 + SLACK)
-        if total + contracted(log_odds, above) <= above:
-            return above - loss
-        reached = total + contracted(log_odds, reached * (1 + 1e3 * SLACK))
-    return total + log_odds - loss
+def log_quotients(low: Floats, high: Floats) -> Floats:
+    """The largest log P(s,u)/P(s,u') of each row s between two tables, (k, m, m); −∞ where P(s,u) is 0.
+
+    Rows sum to 1: where one entry is as large as it may be, the others must have room.
+    """
+    u, v = np.s_[:, :, None], np.s_[:, None, :]
+    most, least = (1 - (table.sum(axis=1)[:, None, None] - table[u] - table[v]) for table in (low, high))
+    numerator = np.maximum(np.minimum(high[u], most - low[v]), low[u])
+    denominator = np.minimum(np.maximum(low[v], least - high[u]), high[v])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(numerator > 0, np.log(numerator) - np.log(denominator), -np.inf)
+    return np.where(np.eye(low.shape[1], dtype=bool), 0.0, found)
 
 
-def closed_side(kernel: Floats, loss: float, records: float, doublings: int) -> float:
-    """What a side of so many records adds at most: group privacy, or one step, two, four … at once."""
-    bounds = [loss * records]
-    for doubled in range(doublings):
-        bounds.append(side_bound(loss, largest_log_odds(kernel), 1 << doubled))
-        kernel = kernel @ kernel
-    return min(bounds) * (1 + 1e-12)
+def pair_odds(quotients: Sequence[Floats]) -> Floats:
+    """The largest log odds ratio of rows x, x' and columns u, u', (k, k, m, m), of several kernels; 0 at least."""
+    table = np.zeros(1)
+    for each in quotients:
+        with np.errstate(invalid="ignore"):  # an impossible numerator says nothing
+            table = np.fmax(table, each[:, None] + each.swapaxes(1, 2)[None])
+    return table
+
+
+def pair_side(odds: Floats, loss: float | Floats, length: int | None, most: float) -> Floats:
+    """What a side adds for each pair of values: D'(x,x') = max over u, u' of C(log κ, D(u,u') + τ).
+
+    Short series are passed record by record. Otherwise ``most``, a bound for every pair, is lowered: a step turns
+    bounds into bounds, and any table that a step does not raise is a bound, so that longer strides are tried too.
+    """
+    if length is not None and length <= 64:
+        return np.asarray(_pair_sides(odds, [loss] * length)[-1])
+    bound, stride = np.full(odds.shape[:2], most), 1.0
+    np.fill_diagonal(bound, 0.0)
+    for _ in range(100 if math.isfinite(most) else 0):
+        lower = np.minimum(bound, _pair_step(odds, bound, loss))
+        fall = bound - lower
+        if float(fall.max()) * stride <= 1e-9 * most:
+            return np.asarray(lower)
+        ahead = np.maximum(lower - stride * fall, 0.0)
+        holds = bool((_pair_step(odds, ahead, loss) <= ahead).all())
+        bound, stride = (ahead, 2 * stride) if holds else (lower, max(1.0, stride / 2))
+    return bound
+
+
+def _pair_sides(odds: Floats, losses: Sequence[float | Floats] | Floats) -> Floats:
+    """What the records before each one add for every pair of values, (n, k, k)."""
+    out = np.zeros((len(losses), *odds.shape[:2]))
+    for t in range(1, len(losses)):
+        out[t] = _pair_step(odds, out[t - 1], losses[t - 1])
+    return out
+
+
+def _pair_step(odds: Floats, table: Floats, loss: float | Floats) -> Floats:
+    """The bound of a side that is longer by one record."""
+    moved = contraction(odds, table + loss * (1 - np.eye(len(table)))).max(axis=(2, 3))
+    np.fill_diagonal(moved, 0.0)
+    return np.asarray(moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,23 +150,22 @@ class OddsCurve:
     """Δ of 1, 2, … steps at once: the largest of the class."""
     length: int | None
     """Records; None: without end."""
-    pairs: PairOdds | None = None
-    """Bounds pair by pair, where the kernels of the class are known so well."""
+    pairs: Floats | None = None
+    """The largest log odds ratio of each pair of rows and of columns, where there are few states."""
 
     @classmethod
-    def of_chains(
-        cls, transitions: Sequence[npt.ArrayLike], *, length: int | None = None, steps: int = STEPS
-    ) -> OddsCurve:
+    def of_chains(cls, transitions: Sequence[npt.ArrayLike], *, length: int | None = None) -> OddsCurve:
         """The worst of several chains, any start. Each is one table, or several that follow each other in turn."""
-        if not len(transitions):
-            raise ParameterError("the class has no chain; give one or more", value=transitions)
-        kernels = [inputs.kernels_of(one) for one in transitions]
-        log_odds = tuple(max(each) for each in zip(*(_of_steps(one, steps) for one in kernels), strict=True))
-        pairs = None
-        if all(one.shape[-1] <= PAIRWISE for one in kernels):
-            logs = [log_quotients(kernel) for one in kernels for kernel in distinct(one, axis=0)]
-            pairs = PairOdds.of(logs) if len({one.shape for one in logs}) == 1 else None
-        return cls(log_odds, _length(length), pairs)
+        chains = [inputs.kernels_of(transition) for transition in transitions]
+        log_odds, pairs = [0.0] * STEPS, None
+        for kernels in chains:
+            products = kernels  # of some steps, from every phase
+            for step in range(STEPS):
+                log_odds[step] = max(log_odds[step], largest_log_odds(products))
+                products = products @ np.roll(kernels, -step - 1, axis=0)
+        if chains[0].shape[-1] <= PAIRWISE:
+            pairs = pair_odds([log_quotients(kernel, kernel) for kernels in chains for kernel in kernels])
+        return cls(tuple(log_odds), None if length is None else checks.length(length), pairs)
 
     @classmethod
     def of_box(cls, low: npt.ArrayLike, high: npt.ArrayLike, *, length: int | None = None) -> OddsCurve:
@@ -167,255 +175,30 @@ class OddsCurve:
         >>> round(1 / curve.inverse(1.0), 6)
         3.961264
         """
-        quotients = _box_quotients(*_box(low, high))
-        pairs = PairOdds.of([quotients]) if len(quotients) <= PAIRWISE else None
-        return cls((_largest_of(quotients),), _length(length), pairs)
-
-    @classmethod
-    def of_binary_interval(cls, low: float, high: float, *, length: int | None = None) -> OddsCurve:
-        """Two states that stay with any probability between low and high, any start."""
-        if not 0 <= low <= high <= 1:
-            raise ModelError(f"low is {low:g} and high is {high:g}; it must be 0 ≤ low ≤ high ≤ 1", value=(low, high))
-        return cls.of_box([[low, 1 - high], [1 - high, low]], [[high, 1 - low], [1 - low, high]], length=length)
-
-    @property
-    def factor(self) -> float:
-        """A small epsilon is multiplied by no more than this."""
-        return small_loss_factor(self.log_odds[0])
+        quotients = log_quotients(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
+        log_odds = 0.0
+        for row, own in enumerate(quotients):
+            others = np.delete(quotients, row, axis=0).swapaxes(1, 2)
+            with np.errstate(invalid="ignore"):
+                log_odds = float(np.fmax.reduce(own + others, axis=None, initial=log_odds))
+        pairs = pair_odds([quotients]) if len(quotients) <= PAIRWISE else None
+        return cls((log_odds,), None if length is None else checks.length(length), pairs)
 
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
-        group = math.inf if self.length is None else tau * self.length
-        sides = min(side_bound(tau, odds, m) for m, odds in enumerate(self.log_odds, start=1))
-        bound = min(group, tau + 2 * sides)
-        return bound if self.pairs is None else min(bound, tau + self.pairs.both_sides(tau, self.length, sides))
+        group = math.inf if self.length is None else tau * (self.length - 1)
+        side = min(side_bound(tau, self.log_odds), group)
+        bound = tau + min(2 * side, group)
+        if self.pairs is None:
+            return bound
+        after = pair_side(self.pairs, tau, self.length, side)
+        before = pair_side(self.pairs.transpose(2, 3, 0, 1), tau, self.length, side)
+        return min(bound, tau + float((after + before).max()))
 
     def inverse(self, epsilon: float) -> float:
         """The largest loss whose bound is at most ``epsilon``; 0 where there is none."""
         return largest_loss(self, inputs.target(epsilon))
-
-
-@dataclass(frozen=True, eq=False)
-class PairOdds:
-    """Log odds ratios κ of rows x, x' and columns u, u', at most: (k, k, k, k), and for columns turned round."""
-
-    after: Floats
-    before: Floats
-
-    @classmethod
-    def of(cls, quotients: Sequence[Floats]) -> PairOdds:
-        """From the largest log P(s,u)/P(s,u') of each row s, (k, k, k), for several kernels."""
-        after = np.full((1, 1, 1, 1), -np.inf)
-        for one in quotients:
-            with np.errstate(invalid="ignore"):
-                # P(x,u)/P(x,u') · P(x',u')/P(x',u); an impossible numerator says nothing.
-                table = one[:, None] + one.swapaxes(1, 2)[None]
-                after = np.maximum(after, np.where(np.isnan(table), -np.inf, table))
-        return cls(after, after.transpose(2, 3, 0, 1))
-
-    def both_sides(self, loss: float, length: int | None, most: float) -> float:
-        """The most that both sides add, over all pairs of values; ``most`` is a bound on either for every pair."""
-        sides = self.side(self.after, loss, length, most) + self.side(self.before, loss, length, most)
-        np.fill_diagonal(sides, 0.0)
-        return float(sides.max())
-
-    @staticmethod
-    def side(odds: Floats, loss: float | Floats, length: int | None, most: float) -> Floats:
-        """D'(x,x') = max over u, u' of C(log κ, D(u,u') + τ), or a loss for each pair (u, u').
-
-        Record by record where they are few. Otherwise from above: a step turns bounds into bounds, and whatever a
-        step does not raise bounds every side, so that guesses far ahead can be tried as well.
-        """
-        k = len(odds)
-        room, possible = loss * (1 - np.eye(k)), np.maximum(odds, 0.0)
-        halves = np.tanh(possible / 4)
-
-        def step(table: Floats) -> Floats:
-            product = (halves * np.tanh((table + room) / 4)).max(axis=(2, 3))
-            if product.max() < _SMALL:  # the same number, at a third of the cost
-                moved = 4 * np.arctanh(product)
-            else:
-                moved = contraction(possible, table + room).max(axis=(2, 3))
-            np.fill_diagonal(moved, 0.0)
-            return np.asarray(moved) * (1 + SLACK)
-
-        if length is not None and length - 1 <= _FEW:
-            bound = np.zeros((k, k))
-            for _ in range(length - 1):
-                bound = step(bound)
-            return bound
-        bound, before = most * (1 - np.eye(k)) if math.isfinite(most) else np.where(np.eye(k) > 0, 0.0, most), math.inf
-        for _ in range(_ROUNDS):
-            new = np.minimum(bound, step(bound))
-            finite = np.isfinite(bound)
-            fell = np.where(finite, bound, 0.0) - np.where(finite, new, 0.0)
-            change = float(fell.max())
-            if np.array_equal(np.isfinite(new), finite) and change <= 1e-13 * float(np.where(finite, new, 0.0).max()):
-                return new
-            if change < before < math.inf:  # as many steps at once as would be left if all were alike
-                ahead = np.maximum(new - fell * (change / (before - change)), 0.0)
-                if (step(ahead) <= ahead).all():
-                    new, change = ahead, math.inf
-            bound, before = new, change
-        return bound
-
-
-def _length(value: int | None) -> int | None:
-    return None if value is None else checks.length(value)
-
-
-def _of_steps(kernels: Floats, most: int) -> list[float]:
-    """Δ of 1, 2, … steps at once, from the worst phase. Phases before which the same kernels lie are looked at once."""
-    phases = len(kernels)
-    _, which = np.unique(kernels.reshape(phases, -1), axis=0, return_inverse=True)
-    ahead = np.stack([np.roll(which.ravel(), -d) for d in range(most)], axis=1)
-    first = np.unique(ahead, axis=0, return_index=True)[1]
-    products, out = kernels[first], []
-    for d in range(1, most + 1):
-        out.append(max(_largest_log_odds_of(part) for part in np.array_split(products, _parts(products))))
-        products = products @ kernels[(first + d) % phases]
-    return out
-
-
-def _parts(products: Floats) -> int:
-    """In how many parts the quotients of all entries fit into a few tens of megabytes."""
-    return int(min(len(products), 1 + products.size * products.shape[-1] // 2**22))
-
-
-def _largest_log_odds_of(kernels: Floats) -> float:
-    """The largest Δ of several kernels. A column of zeros makes no quotients."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(kernels)
-        ratios = logs[:, :, None, :] - logs[:, None, :, :]
-    top = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=3)
-    return float((top + np.swapaxes(top, 1, 2)).max())
-
-
-def log_quotients(kernel: Floats) -> Floats:
-    """Log P(s,u)/P(s,u') of one kernel; −∞ where the numerator is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(kernel)
-        found = logs[:, :, None] - logs[:, None, :]
-    return np.where(np.isneginf(logs)[:, :, None], -np.inf, found)
-
-
-def _box(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Two tables between which rows of probabilities lie."""
-    try:
-        least, most = (np.array(part, dtype=float) for part in (low, high))
-    except (TypeError, ValueError):
-        raise ModelError(
-            "low and high must be tables of numbers, every row of the same length", value=(low, high)
-        ) from None
-    if least.ndim != 2 or least.shape[0] != least.shape[1] or least.shape != most.shape:
-        raise ModelError(f"low is {least.shape} and high is {most.shape}; both must be one square", value=(low, high))
-    bad = np.argwhere(~((least >= 0) & (least <= most) & (most <= 1)))
-    if len(bad):
-        x, y = (int(v) for v in bad[0])
-        raise ModelError(
-            f"entry {y + 1} of row {x + 1} is {least[x, y]:g} to {most[x, y]:g}; it must be 0 ≤ low ≤ high ≤ 1"
-        )
-    for x in range(len(least)):
-        if least[x].sum() > 1 + inputs.ROW_TOLERANCE or most[x].sum() < 1 - inputs.ROW_TOLERANCE:
-            raise ModelError(
-                f"row {x + 1} sums to between {least[x].sum():.6g} and {most[x].sum():.6g}; 1 must lie between"
-            )
-    return least, most
-
-
-def _box_quotients(low: Floats, high: Floats) -> Floats:
-    """The largest log a/b over rows in the box, a = P(s,u) and b = P(s,u'): rows sum to 1, and the rest has room."""
-    k = len(low)
-    out = np.zeros((k, k, k))
-    for s in range(k):
-        for u in range(k):
-            for v in range(k):
-                if u != v:
-                    out[s, u, v] = _largest_quotient(low[s], high[s], u, v)
-    return out
-
-
-def _largest_quotient(low: Floats, high: Floats, u: int, v: int) -> float:
-    most = 1 - (low.sum() - low[u] - low[v])
-    least = 1 - (high.sum() - high[u] - high[v])
-    a, b = high[u], low[v]
-    if a + b > most:  # the others need their share
-        a = max(most - b, low[u])
-    elif a + b < least:  # the others cannot take so much
-        b = min(least - a, high[v])
-    if a <= 0:
-        return -math.inf
-    return math.log(a / b) if b > 0 else math.inf
-
-
-def _largest_of(quotients: Floats) -> float:
-    """Δ from the largest quotients of rows."""
-    k = len(quotients)
-    found = [
-        quotients[s, u, v] + quotients[r, v, u]
-        for s in range(k)
-        for r in range(k)
-        for u in range(k)
-        for v in range(k)
-        if s != r and u != v
-    ]
-    return float(max((value for value in found if not math.isnan(value)), default=0.0))
-
-
-def odds_of_losses(log_odds: float | npt.ArrayLike, losses: npt.ArrayLike) -> Floats:
-    """A bound for each record of a chain whose records have losses of their own: one pass from either end.
-
-    Args:
-        log_odds: Δ of every step, or one for each step between two records.
-        losses: one a record.
-    """
-    spent = inputs.losses(losses)
-    steps = np.broadcast_to(np.asarray(log_odds, dtype=float), (max(len(spent) - 1, 0),))
-    _check_log_odds(steps)
-    before, after = odds_sides(spent, steps)
-    return np.asarray(spent + before + after)
-
-
-def odds_sides(losses: Floats, log_odds: Floats) -> tuple[Floats, Floats]:
-    """What the records before each one add, and those after it: Δ of each step is given."""
-    return _passed(losses, log_odds), _passed(losses[::-1], log_odds[::-1])[::-1]
-
-
-def _check_log_odds(values: Floats) -> None:
-    bad = np.flatnonzero(~(values >= 0))
-    if len(bad):
-        raise ParameterError(f"log_odds has {float(values[bad[0]]):g}; the log of a largest odds ratio is 0 or more")
-
-
-def _passed(losses: Floats, steps: Floats) -> Floats:
-    """What the records before each one add: D_t = τ_t + C(Δ, D_{t−1})."""
-    if float(np.max(steps, initial=0.0)) + float(np.max(losses, initial=0.0)) < _LARGEST_LOG:
-        return _passed_in_quotients(losses, steps)
-    out, added = [0.0], 0.0
-    for loss, odds in zip(losses.tolist(), steps.tolist(), strict=False):
-        added = contracted(odds, loss + added) * (1 + SLACK)
-        out.append(added)
-    return np.array(out[: len(losses)])
-
-
-def _passed_in_quotients(losses: Floats, steps: Floats) -> Floats:
-    """The same: with v = e^{C/2}, w = e^{D/2} and e = e^{−Δ/2} the contraction is v = (w + e)/(1 + e·w).
-
-    What is followed is v − 1 = (w − 1)(1 − e)/(1 + e + e·(w − 1)) and w − 1: sums of what is not negative, so that
-    small losses keep their digits.
-    """
-    many = min(len(losses), len(steps))
-    gains, grows = np.exp(losses[:many] / 2).tolist(), np.expm1(losses[:many] / 2).tolist()
-    odds, kept = np.exp(-steps[:many] / 2).tolist(), (-np.expm1(-steps[:many] / 2) * (1 + SLACK)).tolist()
-    out, more = [0.0], 0.0
-    for gain, grow, less, share in zip(gains, grows, odds, kept, strict=True):
-        more = more * gain + grow
-        more = more * share / (1.0 + less + less * more)
-        out.append(more)
-    return np.asarray(2 * np.log1p(out[: len(losses)]) * (1 + SLACK))
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,18 +214,17 @@ class OddsSeries:
 def odds_forever(curve: OddsCurve, loss: float) -> OddsSeries:
     """A series without end, all of whose records spend the same: the largest at any record."""
     total = curve(loss)
-    side = loss + min(side_bound(loss, odds, m) for m, odds in enumerate(curve.log_odds, start=1))
-    side = min(side, total) if loss > 0 else 0.0
+    side = min(loss + side_bound(loss, curve.log_odds), total)
     return OddsSeries(np.array([side]), np.array([side]), np.array([total]))
 
 
 def odds_series(curve: OddsCurve, losses: Floats) -> OddsSeries:
     """A series of records that spend these losses."""
-    before, after = _losses_side(curve.log_odds, losses), _losses_side(curve.log_odds, losses[::-1])[::-1]
+    before, after = odds_side(losses, curve.log_odds), odds_side(losses[::-1], curve.log_odds)[::-1]
     backward, forward, total = losses + before, losses + after, losses + before + after
-    pairs = curve.pairs
-    if pairs is not None and len(losses) * pairs.after.size <= _PAIRED:
-        left, right = _pair_sides(pairs.before, losses), _pair_sides(pairs.after, losses[::-1])[::-1]
+    if curve.pairs is not None and len(losses) * curve.pairs.size <= 10**6:  # some seconds
+        left = _pair_sides(curve.pairs.transpose(2, 3, 0, 1), losses)
+        right = _pair_sides(curve.pairs, losses[::-1])[::-1]
         backward = np.minimum(backward, losses + left.max(axis=(1, 2)))
         forward = np.minimum(forward, losses + right.max(axis=(1, 2)))
         total = np.minimum(total, losses + (left + right).max(axis=(1, 2)))
@@ -450,94 +232,53 @@ def odds_series(curve: OddsCurve, losses: Floats) -> OddsSeries:
     return OddsSeries(*(np.minimum(part, most) for part in (backward, forward, total)))
 
 
-def _losses_side(log_odds: tuple[float, ...], losses: Floats) -> Floats:
+def odds_side(losses: Floats, log_odds: Sequence[float]) -> Floats:
     """What the records before each one add: R_t = τ_{t−1} + … + τ_{t−m+1} + C(Δ_m, τ_{t−m} + R_{t−m}), the best m."""
-    spent, added, group = losses.tolist(), [0.0], 0.0
-    finite = [(m, odds) for m, odds in enumerate(log_odds, start=1) if math.isfinite(odds)]
-    for t in range(1, len(spent)):
-        group += spent[t - 1]
-        least, near, passed = group, 0.0, 1
-        for m, odds in finite:
-            if m > t:
-                break
-            while passed < m:
-                near += spent[t - passed]
-                passed += 1
-            if near >= least:
-                break
-            least = min(least, near + contracted(odds, spent[t - m] + added[t - m]) * (1 + SLACK))
-        added.append(least)
-    return np.array(added)
-
-
-def _pair_sides(odds: Floats, losses: Floats) -> Floats:
-    """The same for every pair of values, (n, k, k): D'(x,x') = max over u, u' of C(log κ, D(u,u') + τ)."""
-    k, n = len(odds), len(losses)
-    out, now, positive = np.zeros((n, k, k)), np.zeros((k, k)), np.maximum(odds, 0.0)
-    apart = 1 - np.eye(k)
-    for t in range(1, n):
-        now = contraction(positive, now + losses[t - 1] * apart).max(axis=(2, 3)) * (1 + SLACK)
-        np.fill_diagonal(now, 0.0)
-        out[t] = now
-    return out
+    added = np.zeros(len(losses))
+    for t in range(1, len(losses)):
+        near = slice(max(t - len(log_odds), 0), t)
+        spent, behind = losses[near][::-1], added[near][::-1]  # the nearest record first
+        added[t] = (np.cumsum(spent) - spent + contraction(log_odds[: len(spent)], spent + behind)).min()
+    return added
 
 
 class TreeOdds:
     """Records on a tree: networks and fields whose tables and records together form no cycle.
 
     A table of more than two records is passed like a pair: all records but one count as one, which spends what they
-    spend together. What is known of them multiplies the table's columns by common weights, as in Theorem 4.
+    spend together. Known records among them multiply the table's columns by common weights, as in Theorem 4.
     """
 
     def __init__(self, tables: Sequence[tuple[Any, ...]], nodes: Sequence[Hashable] = ()) -> None:
-        """A tree from its tables.
+        """A tree from tables, each behind its records, one axis a record; ``nodes`` are records that have no table.
 
-        Args:
-            tables: some records and a table of them, one axis a record: their law, a kernel or weights. A table of one
-                record says with zeros which of its values never occur.
-            nodes: records that have no table.
+        A table of one record says with zeros which of its values never occur.
         """
         self.records: list[Hashable] = list(dict.fromkeys([*nodes, *(v for *scope, _ in tables for v in scope)]))
         self._scopes: list[tuple[Hashable, ...]] = [tuple(scope) for *scope, _ in tables]
-        weights = [np.asarray(table, dtype=float) for *_, table in tables]
-        for scope, table in zip(self._scopes, weights, strict=True):
-            if table.ndim != len(scope):
-                names = ", ".join(repr(v) for v in scope)
-                raise ModelError(
-                    f"the table of {names} has {table.ndim} axes; it needs one for each record", value=scope
-                )
-        self._order = self._checked()
-        self._odds = self._log_odds(weights)
+        self._order = self._from_roots()
+        self._odds = self._log_odds([np.array(table, dtype=float) for *_, table in tables])
 
-    def _checked(self) -> list[tuple[int, Hashable, list[Hashable]]]:
+    def _from_roots(self) -> list[tuple[int, Hashable, list[Hashable]]]:
         """Tables from the roots on: each with the record it is reached from, and those it leads to."""
-        at: dict[Hashable, list[int]] = {node: [] for node in self.records}
+        tables_at: dict[Hashable, list[int]] = {node: [] for node in self.records}
         for i, scope in enumerate(self._scopes):
-            if len(set(scope)) < len(scope):
-                raise ModelError("a table has the same record twice; give each once", value=scope)
             for node in scope:
-                at[node].append(i)
+                tables_at[node].append(i)
         order: list[tuple[int, Hashable, list[Hashable]]] = []
-        seen: set[Hashable] = set()
+        seen, passed = set[Hashable](), set[int]()
         for root in self.records:
-            waiting = [] if root in seen else [(root, -1)]
-            seen.add(root)
-            while waiting:
-                node, above = waiting.pop()
-                for i in at[node]:
-                    if i == above:
-                        continue
+            reached = [] if root in seen else [root]
+            seen.update(reached)
+            for node in reached:  # grows meanwhile
+                for i in [i for i in tables_at[node] if i not in passed]:
                     children = [v for v in self._scopes[i] if v != node]
-                    again = [v for v in children if v in seen]
-                    if again:
-                        raise ModelError(
-                            f"record {again[0]!r} lies on a cycle, or a pair has two tables; the closed form is for "
-                            "trees, with one table for correlated records",
-                            value=again[0],
-                        )
+                    if not seen.isdisjoint(children):
+                        raise ModelError(f"a record of {self._scopes[i]} lies on a cycle; the closed form needs a tree")
                     seen.update(children)
+                    passed.add(i)
                     order.append((i, node, children))
-                    waiting += [(v, i) for v in children]
+                    reached += children
         return order
 
     def _log_odds(self, weights: list[Floats]) -> list[dict[Hashable, float]]:
@@ -548,58 +289,41 @@ class TreeOdds:
         passes = [i for i, _, _ in self._order]
         possible: dict[Hashable, Mask] = {}
         for i in [*reversed(passes), *passes]:
-            scope, table = self._scopes[i], weights[i]
-            for axis, node in enumerate(scope):
-                kept = possible.setdefault(node, np.ones(table.shape[axis], dtype=bool))
-                if len(kept) != table.shape[axis]:
-                    raise ModelError(
-                        f"record {node!r} has {len(kept)} values in one table and {table.shape[axis]} in another",
-                        value=node,
-                    )
-                table = table * kept.reshape([-1 if a == axis else 1 for a in range(table.ndim)])
-            weights[i] = table
-            for axis, node in enumerate(scope):
-                possible[node] = possible[node] & (np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1) > 0).any(
-                    axis=1
-                )
+            for axis, node in enumerate(self._scopes[i]):
+                if node in possible:
+                    np.moveaxis(weights[i], axis, 0)[~possible[node]] = 0.0
+            for axis, node in enumerate(self._scopes[i]):
+                possible[node] = np.any(_flat(weights[i], axis) > 0, axis=1)
         return [
-            {
-                node: largest_log_odds(np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1))
-                for axis, node in enumerate(scope)
-            }
-            for scope, table in zip(self._scopes, weights, strict=True)
+            {node: largest_log_odds(_flat(weights[i], axis)) for axis, node in enumerate(scope)}
+            for i, scope in enumerate(self._scopes)
         ]
 
-    def of_losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:
-        """A bound for each record; losses by record, or one for all."""
-        spent = self._losses(losses)
-        # From the leaves to the roots and back: what lies behind each table, seen from each of its records.
+    def of_losses(self, losses: Mapping[Hashable, float]) -> dict[Hashable, float]:
+        """A bound for each record from the losses of all: from the leaves to the roots and back."""
         behind: dict[Hashable, float] = dict.fromkeys(self.records, 0.0)
         up: dict[int, float] = {}
         for i, parent, children in reversed(self._order):
-            varies = sum(spent[v] + behind[v] for v in children)
-            up[i] = contracted(self._odds[i][parent], varies) * (1 + SLACK)
+            varies = sum(losses[v] + behind[v] for v in children)
+            up[i] = float(contraction(self._odds[i][parent], varies))
             behind[parent] += up[i]
         below = dict(behind)
         for i, parent, children in self._order:
-            above = spent[parent] + behind[parent] - up[i]
+            above = losses[parent] + behind[parent] - up[i]
             for child in children:
-                others = sum(spent[v] + below[v] for v in children if v != child)
-                behind[child] += contracted(self._odds[i][child], above + others) * (1 + SLACK)
-        return {node: spent[node] + behind[node] for node in self.records}
-
-    def _losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:
-        if not isinstance(losses, dict):
-            return dict.fromkeys(self.records, inputs.loss(losses))
-        if set(losses) != set(self.records):
-            odd = next(iter(set(losses) ^ set(self.records)))
-            raise ParameterError(f"losses and records do not agree on {odd!r}; give one loss per record", value=odd)
-        return {node: inputs.loss(value, f"the loss of {node!r}") for node, value in losses.items()}
+                others = sum(losses[v] + below[v] for v in children if v != child)
+                behind[child] += float(contraction(self._odds[i][child], above + others))
+        return {node: losses[node] + behind[node] for node in self.records}
 
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss on every record leaks more about any of them."""
-        return max(self.of_losses(loss).values(), default=0.0)
+        return max(self.of_losses(dict.fromkeys(self.records, inputs.loss(loss))).values(), default=0.0)
 
     def inverse(self, epsilon: float) -> float:
         """The largest loss whose bound is at most ``epsilon``."""
         return largest_loss(self, inputs.target(epsilon))
+
+
+def _flat(table: Floats, axis: int) -> Floats:
+    """A table with one row for each value of one record."""
+    return np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)

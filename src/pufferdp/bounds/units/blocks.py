@@ -22,47 +22,17 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.inputs import Chain
-from pufferdp.bounds.tight.odds import SLACK, contracted, largest_log_odds, side_bound
-from pufferdp.bounds.tight.outlook import Outlook, Rows
-from pufferdp.bounds.tight.series import first_order, lanes, worst_pairs
-from pufferdp.bounds.tight.sides import solve
+from pufferdp.bounds.tight.odds import contraction, largest_log_odds, side_bound
+from pufferdp.bounds.tight.recursion import Rows, Side
+from pufferdp.bounds.tight.series import TOLERANCE, first_values, side_brackets, side_tables
 
 EXPLICIT: Final = 24
-"""Records up to which every place of a block in the series is looked at by itself."""
-_SHARE: Final = 1e-7
-"""How near to the root a loss is searched for."""
-_WIDTH: Final = 1e-8
-"""How narrow brackets are by default, as a share of the leakage."""
+"""Records up to which every position of a block in the series is bounded by itself."""
 _AT_ONCE: Final = 8
-"""Blocks that are passed at once at most, where one has zeros."""
-_LONGEST: Final = 1 << 18
-"""Records of a block that are kept apart; longer ones are taken to be as long."""
+"""Blocks that are passed at once at most by the closed form, where one has zeros."""
+_LONGEST: Final = 1 << 12
+"""Records of a block that are followed one by one; longer blocks are bounded by blocks of this length."""
 BEFORE, AFTER = 0, 1
-
-
-@dataclass(frozen=True, eq=False)
-class Sides:
-    """What one side of a block adds at least and at most, by the values (x, y) of its outermost record: (k, k)."""
-
-    lower: Floats
-    upper: Floats
-
-    @classmethod
-    def nothing(cls, k: int) -> Sides:
-        """A side without records."""
-        return cls(np.zeros((k, k)), np.zeros((k, k)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BlockLeakage:
-    """What the worst algorithm with a loss for each block leaks about one block."""
-
-    dp_loss: float
-    lower: float
-    """Some algorithm leaks as much about some block, to somebody."""
-    upper: float
-    """None leaks more."""
 
 
 class BlockCurve:
@@ -70,8 +40,8 @@ class BlockCurve:
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
     >>> curve = BlockCurve(activity, block=2, adversary="pufferfish")
-    >>> round(curve(0.5), 6)
-    1.436896
+    >>> round(curve(0.5), 2)
+    1.44
     """
 
     def __init__(
@@ -82,22 +52,19 @@ class BlockCurve:
         start: str | npt.ArrayLike = "stationary",
         length: int | None = None,
         adversary: str = "bdp",
-        width: float = _WIDTH,
     ) -> None:
         """Blocks of a chain.
 
         Args:
             transition: the table of a step.
             block: records in a block.
-            start: the law of the first record, or "stationary". For any start the closed form is a bound.
+            start: the distribution of the first record, or "stationary". For any start the closed form is a bound.
             length: records in the series; None: without end.
             adversary: bdp, pufferfish or dp.
-            width: how narrow brackets are to be, as a share.
         """
         chain = inputs.chain(transition, start)
         self.block, self.adversary = checks.length(block, "block"), checks.adversary(adversary)
         self.length = None if length is None else checks.length(length)
-        self.width = width
         if chain.start is None:
             raise NotApplicableError("of a whole block is worked out for a definite start; the odds curve bounds any")
         if not chain.stationary and (self.length is None or self.length > EXPLICIT):
@@ -109,147 +76,84 @@ class BlockCurve:
         self.chain = chain
         self._alone = self.adversary is Adversary.DP or chain.independent or chain.size == 1 or self.length == 1
 
-    @property
-    def _short(self) -> bool:
-        return self.length is not None and self.length <= EXPLICIT
-
     def __call__(self, loss: float) -> float:
         """No algorithm with this loss for a block leaks more about any block."""
         tau = inputs.loss(loss)
         if tau == 0 or self._alone:
             return tau
-        if self._short:
-            upper = self._explicit(tau)[1]
-        elif not self.chain.primitive:  # it never forgets where it was: what is known of one block shows in all
-            upper = math.inf
+        if self.length is not None and self.length <= EXPLICIT:
+            added = self._explicit(tau, self.length)
+        elif not self.chain.primitive:  # it never forgets where it was: a known record of one block shows in all
+            added = math.inf
         else:
-            upper = self._long(tau, *(2 * [None if self.length is None else self.length - 1]))[1]
-        return max(tau, min(upper, tau * most_blocks(self.length, self.block)))
-
-    def leakage(self, loss: float) -> BlockLeakage:
-        """The bracket: what the worst algorithm leaks about some block, and what none passes."""
-        tau, upper = inputs.loss(loss), self(loss)
-        if tau == 0 or self._alone:
-            lower = tau
-        elif self._short:
-            lower = self._explicit(tau)[0]
-        elif self.chain.primitive:
-            rest = None if self.length is None else max(self.length - self.block, 0)
-            lower = self._long(tau, *((None, None) if rest is None else (rest // 2, rest - rest // 2)))[0]
-        else:
-            lower = tau
-        return BlockLeakage(dp_loss=tau, lower=lower, upper=upper)
+            added = self._long(tau, None if self.length is None else self.length - 1)
+        return max(tau, min(tau + added, tau * most_blocks(self.length, self.block)))
 
     def inverse(self, epsilon: float) -> float:
         """The largest loss for a block whose leakage is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon), _SHARE)
+        return largest_loss(self, inputs.target(epsilon), TOLERANCE)
 
-    def _long(self, tau: float, before: int | None, after: int | None) -> tuple[float, float]:
+    def _long(self, tau: float, records: int | None) -> float:
         """A block between two sides of so many records. Sides never fall as they grow, so the longest bound all."""
-        sides = [self.stationary_side(lane, tau, records) for lane, records in ((BEFORE, before), (AFTER, after))]
-        reach = self.reach(self.block)
-        lower = worst_pair(sides[BEFORE].lower, sides[AFTER].lower, reach)
+        before, after = (self.stationary_side(lane, tau, records) for lane in (BEFORE, AFTER))
         # Without an end a block may also lie in two series, where one begins anew: then its ends go with any others.
-        joined = np.ones_like(reach) if self.length is None else reach
-        upper = worst_pair(sides[BEFORE].upper, sides[AFTER].upper, joined)
+        reach = self.reach(self.block)
+        both = worst_pair(before, after, np.ones_like(reach) if records is None else reach)
         # The first and the last block have one side alone, and may be shorter.
-        edges = max(float(side.upper.max()) for side in sides)
-        return tau + lower, tau + max(upper, edges)
+        return max(both, float(before.max()), float(after.max()))
 
-    def stationary_side(self, lane: int, tau: float, records: int | None, *, each: bool = False) -> Sides:
-        """The same records beside every block: each m-th spends the loss, and a series may end behind any of them.
+    def stationary_side(self, lane: int, tau: float, records: int | None) -> Floats:
+        """The most that one side of a block of a stationary chain adds, by the values (x, y) of its nearest record."""
+        return np.asarray(side_tables(self.chain, self._losses(tau), str(self.adversary), lane, [records])[1][0])
 
-        With ``each`` every pair of values is known to the width, otherwise only those that can be the worst.
-        """
-        both, k = lanes(self.chain, 2), self.chain.size
-        if records == 0:
-            return Sides.nothing(k)
-        # Shorter blocks spend the loss more often, so that they leak no less; so far away nothing is told apart.
-        losses = np.zeros((1, min(self.block, _LONGEST)))
-        losses[0, 0] = tau
-        kernels = (both.before if lane == BEFORE else both.after)[None, :1]
-        look = Outlook(kernels, np.ones((1, k)), self.adversary is Adversary.BDP, True)
-        x, y = np.nonzero(~np.eye(k, dtype=bool))
-        zeros = np.zeros((1, len(x)), dtype=np.int64)
-        rows = Rows(zeros, np.full_like(zeros, -1 if records is None else records), losses, x, y, repeats=True)
-        likely, own = first_order(kernels, rows), np.full(len(x), tau)
-        # Where all blocks are possible only the worst pair of each side counts; others need not be known better.
-        largest = not each and bool(self.reach(self.block).all())
-        record = zeros[0] if largest else np.arange(len(x))
-        parts = worst_pairs(look, rows, record, own, likely, None, self.width, largest=largest)
-        lower, upper = np.zeros((k, k)), np.zeros((k, k))
-        for at, bracket in parts:
-            lower[x[at], y[at]] = np.maximum(bracket.lower[0], 0.0)
-            upper[x[at], y[at]] = np.maximum(bracket.upper[0], 0.0)
-        return Sides(lower, upper)
+    def _losses(self, tau: float) -> Floats:
+        """Losses outwards from a block. Shorter blocks spend the loss more often, so they leak no less."""
+        losses = np.zeros(min(self.block, _LONGEST))
+        losses[0] = tau
+        return losses
 
-    def _explicit(self, tau: float) -> tuple[float, float]:
-        """Every place that blocks can have: all borders, and with them all targets."""
-        n = self.length or 1
+    def _explicit(self, tau: float, n: int) -> float:
+        """Every position that blocks can have: all borders, and with them all targets."""
         if self.chain.stationary:
             return self._explicit_stationary(tau, n)
-        both = lanes(self.chain, n)
-        lower = upper = 0.0
+        supports, most = inputs.supports(self.chain, n), 0.0
         for phase in range(min(self.block, n)):
             starts = np.array([0, *range(phase or self.block, n, self.block)])
             ends = np.append(starts[1:], n) - 1
             # Before a block the last record of each block is asked, behind it the first.
             losses = np.zeros((2, n))
             losses[BEFORE, ends] = losses[AFTER, starts] = tau
-            before = self._sides(both.before, losses[BEFORE, ::-1][1:], n - 1 - starts, both.possible[starts])
-            after = self._sides(both.after, losses[AFTER, 1:], ends, both.possible[ends])
+            before = self._sides(BEFORE, losses[BEFORE, ::-1][1:], n - 1 - starts, supports[starts])
+            after = self._sides(AFTER, losses[AFTER, 1:], ends, supports[ends])
             for b, (first, last) in enumerate(zip(starts, ends, strict=True)):
-                if _several_values(self.chain, both.possible[first], int(last - first + 1)):
-                    possible = both.possible[first][:, None] & self.reach(int(last - first + 1))
-                    lower = max(lower, tau + worst_pair(before[b].lower, after[b].lower, possible))
-                    upper = max(upper, tau + worst_pair(before[b].upper, after[b].upper, possible))
-        return lower, upper
+                possible = supports[first][:, None] & self.reach(int(last - first + 1))
+                most = max(most, worst_pair(before[b], after[b], possible))
+        return most
 
-    def _explicit_stationary(self, tau: float, n: int) -> tuple[float, float]:
-        """Where no place is unlike another, a side is known by its number of records."""
-        both = lanes(self.chain, 2)
-        losses = np.zeros(max(n, 2))
-        losses[:: self.block] = tau
-        counts = np.arange(n)
-        sides = [self._by_records(kernels[:1], losses, counts) for kernels in (both.before, both.after)]
-        reach, block = self.reach(self.block), self.block
-        lower, upper = (
-            max(
-                # The first and the last block have one side alone; those of one record have the longest.
-                [float(table[n - 1].max()) for table in tables]
-                + [worst_pair(tables[BEFORE][a], tables[AFTER][n - block - a], reach) for a in range(1, n - block)]
-            )
-            for tables in zip(*sides, strict=True)
+    def _explicit_stationary(self, tau: float, n: int) -> float:
+        """Where all positions are alike, a side is known by its number of records."""
+        before, after = (
+            side_tables(self.chain, self._losses(tau), str(self.adversary), lane, range(n))[1]
+            for lane in (BEFORE, AFTER)
         )
-        return tau + lower, tau + upper
+        # The first and the last block have one side alone; those of one record have the longest.
+        edges, reach = max(float(before[-1].max()), float(after[-1].max())), self.reach(self.block)
+        rest = n - self.block
+        return max([edges, *(worst_pair(before[a], after[rest - a], reach) for a in range(1, rest))])
 
-    def _by_records(self, kernels: Floats, losses: Floats, counts: Ints) -> tuple[Floats, Floats]:
-        """One lane for sides of so many records: what it adds at least and at most, (count, k, k)."""
-        k = self.chain.size
-        x, y = np.nonzero(~np.eye(k, dtype=bool))
-        at, pair = np.nonzero((counts[:, None] > 0) & np.ones(len(x), dtype=bool))
-        lower, upper = np.zeros((len(counts), k, k)), np.zeros((len(counts), k, k))
-        if len(at):
-            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
-            rows = Rows(np.zeros((1, len(at)), dtype=np.int64), counts[at][None], losses[None], x[pair], y[pair])
-            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
-            lower[at, x[pair], y[pair]] = np.maximum(bracket.lower[0], 0.0)
-            upper[at, x[pair], y[pair]] = np.maximum(bracket.upper[0], 0.0)
-        return lower, upper
-
-    def _sides(self, kernels: Floats, losses: Floats, offsets: Ints, possible: Mask) -> list[Sides]:
+    def _sides(self, lane: int, losses: Floats, offsets: Ints, supports: Mask) -> Floats:
         """One side of some blocks of a short series, from the values that the record next to it can have."""
         n, k = len(losses) + 1, self.chain.size
         x, y = np.nonzero(~np.eye(k, dtype=bool))
-        at, pair = np.nonzero(possible[:, x] & possible[:, y] & (offsets < n - 1)[:, None])
-        out = [Sides.nothing(k) for _ in offsets]
-        if len(at):
-            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
-            rows = Rows(offsets[at][None], n - 1 - offsets[at][None], losses[None], x[pair], y[pair])
-            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
-            for row, b in enumerate(at):
-                out[b].lower[x[pair[row]], y[pair[row]]] = max(bracket.lower[0, row], 0.0)
-                out[b].upper[x[pair[row]], y[pair[row]]] = max(bracket.upper[0, row], 0.0)
+        at, pair = np.nonzero(supports[:, x] & supports[:, y])
+        kernel, known = self.chain.kernels[0], self.adversary is Adversary.BDP
+        losses, possible = losses if n > 1 else np.zeros(1), None
+        side = Side(kernel[None], losses, np.ones(k), known)
+        if lane == BEFORE:
+            side, possible = Side(kernel.T[None].copy(), losses, self.chain.start, known), first_values(self.chain, n)
+        rows, records = Rows(offsets[at], x[pair], y[pair]), n - 1 - offsets[at]
+        out = np.zeros((len(offsets), k, k))
+        out[at, x[pair], y[pair]] = side_brackets(side, rows, records, possible=possible)[1]
         return out
 
     def reach(self, records: int) -> Mask:
@@ -260,16 +164,6 @@ class BlockCurve:
             if bit == "1":
                 found = (found.astype(float) @ pattern) > 0
         return np.asarray(found)
-
-
-def _several_values(chain: Chain, first: Mask, records: int) -> bool:
-    """Whether a block has more than one value: it may begin in several states, or a step leads to several."""
-    now, pattern = first.astype(float), chain.kernels[0] > 0
-    for _ in range(records - 1):
-        if (pattern[now > 0].sum(axis=1) > 1).any():
-            return True
-        now = (now @ pattern > 0).astype(float)
-    return bool(first.sum() > 1)
 
 
 def worst_pair(before: Floats, after: Floats, possible: Mask) -> float:
@@ -308,7 +202,7 @@ class BlockOdds:
     @classmethod
     def of_steps(cls, log_odds: float, block: int, length: int | None) -> BlockOdds:
         """From Δ of a step alone, which may change from step to step: tanh(Δ/4) is multiplied at each of them."""
-        many = 4 * math.atanh(min(math.tanh(log_odds / 4) ** block * (1 + SLACK), 1 - 2.0**-53))
+        many = 4 * math.atanh(min(math.tanh(log_odds / 4) ** block * (1 + 1e-12), 1 - 2.0**-53))
         return cls(log_odds, (min(log_odds, many) if math.isfinite(log_odds) else math.inf,), block, length)
 
     def __call__(self, loss: float) -> float:
@@ -316,8 +210,7 @@ class BlockOdds:
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
-        between = min(side_bound(tau, odds, n) for n, odds in enumerate(self.of_blocks, start=1))
-        side = contracted(self.log_odds, tau + between) * (1 + SLACK)
+        side = float(contraction(self.log_odds, tau + side_bound(tau, self.of_blocks)))
         return min(tau + 2 * side, tau * most_blocks(self.length, self.block))
 
     def inverse(self, epsilon: float) -> float:
@@ -326,30 +219,14 @@ class BlockOdds:
 
 
 def _log_odds(kernels: Floats, steps: int) -> float:
-    """Δ of so many steps at once, from the worst phase; with room for rounding where steps nearly forget."""
-    p, power, square, at = len(kernels), None, kernels, 0
-    # products[a] of s steps from phase a: products of 2s steps are products[a] @ products[a + s].
-    size, left = 1, steps
-    while left:
-        if left & 1:
-            power = square if power is None else power @ square[(np.arange(p) + at) % p]
-            at += size
-        square, size, left = square @ square[(np.arange(p) + size) % p], 2 * size, left >> 1
-    assert power is not None
-    pattern = _patterns(kernels, steps)
-    if ((power > 0) != pattern).any():  # a probability was lost to rounding
+    """Δ of so many steps at once, from the worst phase; with room for rounding where steps nearly forget.
+
+    Δ never rises with the number of steps: after a thousand no more are taken.
+    """
+    power, pattern = kernels, (kernels > 0).astype(float)
+    for step in range(1, min(steps, 1000)):
+        following = np.roll(kernels, -step, axis=0)
+        power, pattern = power @ following, np.minimum(pattern @ (following > 0), 1.0)
+    if ((power > 0) != (pattern > 0)).any():  # a probability was lost to rounding
         return math.inf
-    room = 8 * kernels.shape[-1] * steps.bit_length() * 2.0**-53
-    return float(max(largest_log_odds(table) for table in power) + room)
-
-
-def _patterns(kernels: Floats, steps: int) -> Mask:
-    p, power, square, at, size, left = len(kernels), None, (kernels > 0).astype(float), 0, 1, steps
-    while left:
-        if left & 1:
-            power = square if power is None else np.minimum(power @ square[(np.arange(p) + at) % p], 1.0)
-            at += size
-        square = np.minimum(square @ square[(np.arange(p) + size) % p], 1.0)
-        size, left = 2 * size, left >> 1
-    assert power is not None
-    return np.asarray(power > 0)
+    return largest_log_odds(power) + float(4 * kernels.shape[-1] * min(steps, 1000) * 2.0**-53)

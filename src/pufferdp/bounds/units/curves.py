@@ -1,4 +1,4 @@
-"""Curves whose secrets are not single records: whole blocks of a series, and stretches and events in it."""
+"""Curves whose secrets are not single records: whole blocks of a series, and intervals and events in it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pufferdp.models.hidden import hidden_of
 
 
 def unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    """A curve for blocks; those that are not worked out say so."""
+    """The named bound for blocks of records, or the reason why it does not apply."""
     series = series_of(model)
     if series is None:
-        raise ParameterError("a unit is a stretch of a series, and the model has records without an order")
+        raise ParameterError("a unit is an interval of a series, and the model has records without an order")
     try:
         if name not in _MAKERS:
             raise NotApplicableError("is not worked out for units of several records")
@@ -68,35 +68,37 @@ def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: 
     theorem = "what the worst algorithm with a loss for each block leaks (docs/theory/units.md, Theorems 1 and 2)"
     if series.rhythm is not None or hidden_of(series) is not None or not series.chains:
         raise NotApplicableError("of a whole block is worked out for chains that can be listed; the odds curve bounds")
-    beliefs = tuple(
+    bounds = tuple(
         BlockCurve(chain.transition, block=unit, start=chain.start, length=length, adversary=str(adversary))
         for chain in series.chains
     )
-    return BlockBound("tight", theorem, beliefs)
+    return BlockBound("tight", theorem, bounds)
 
 
 def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") -> Curve:
-    """What any algorithm with a DP loss for each record leaks about a stretch, or about an event in it."""
+    """The bound on the leakage of any algorithm about an interval of records, or about an event in it."""
     series = series_of(model)
     if series is None or series.rhythm is not None or hidden_of(series) is not None or not series.chains:
-        raise NotApplicableError("secrets in a stretch are worked out for chains that can be listed")
+        raise NotApplicableError("secrets in an interval are worked out for chains that can be listed")
     if any(chain.any_start or chain.given_start is not None for chain in series.chains):
-        raise NotApplicableError("secrets in a stretch are worked out for chains that start in their stationary law")
+        raise NotApplicableError(
+            "secrets in an interval are worked out for chains that start in their stationary distribution"
+        )
     records, before, after = secret.records, secret.before, secret.after
-    beliefs: list[StretchCurve] = []
+    bounds: list[StretchCurve] = []
     for chain in series.chains:
         table = chain.transition
         if secret.state is None:
-            beliefs.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
+            bounds.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
         else:
             state = model.labels.index(secret.state)
-            beliefs.append(
+            bounds.append(
                 EventCurve(table, state=state, records=records, before=before, after=after, adversary=adversary)
             )
-    exact = all(belief.exact for belief in beliefs)
+    exact = all(bound.exact for bound in bounds)
     note = "" if exact else "an upper bound, which need not be reached"
-    theorem = "what the worst DP algorithm leaks about a stretch, or a plan from record to record for an event in it "
-    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(beliefs), note=note)
+    theorem = "what the worst DP algorithm leaks about an interval, or a plan from record to record for an event in it "
+    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(bounds), note=note)
 
 
 _MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {

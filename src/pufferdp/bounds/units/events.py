@@ -1,19 +1,20 @@
-"""Stretches and events as secrets: what any DP algorithm leaks about several records at once.
+"""Intervals and events as secrets: what any DP algorithm leaks about several consecutive records at once.
 
-Losses are those of records here. Behind a stretch of r records x and y the rest of the series depends on its outermost
-records alone, so an algorithm averaged over it has, for any two contents of the stretch, a quotient of at most
+Privacy losses are those of single records here. Given the contents of an interval, the rest of the series depends on
+its first and last record alone. So for any two contents x and y the average output of an algorithm has a log-ratio of
+at most
 
     c(x, y) = τ·(records that differ) + R_left(first of x, first of y) + R_right(last of x, last of y),
 
-with the sides of ``blocks``. For the stretch as a whole that is the leakage. For an event in it, "in state s at some
-time" against "never", every plan that moves the law given the event onto the law given its opposite bounds the
-leakage, and a plan is built record by record, from the last to the first (docs/theory/units.md, Theorem 4).
+with the sides of ``blocks``. The largest c(x, y) is the leakage about the contents. For an event, "in state s at some
+time in the interval" against "never", every coupling of the contents given the event with the contents given its
+opposite bounds the leakage. A coupling is built record by record from the last to the first (docs/theory/units.md,
+Theorem 4), and directly where there are few contents.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from functools import cached_property
 from typing import Final
 
@@ -24,25 +25,21 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.bounds.coupling import CouplingProblem, least_log_prices
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.units.blocks import AFTER, BEFORE, BlockCurve, Sides, worst_pair
-from pufferdp.bounds.units.coupling import cheapest_plan
+from pufferdp.bounds.units.blocks import AFTER, BEFORE, BlockCurve, worst_pair
 
 MOST_RECORDS: Final = 2_000
-"""Records of a stretch whose events are followed."""
-_SHARE: Final = 1e-6
-_LARGEST: Final = 600.0
-"""Logs of prices are spread over no more than this, so that their exponentials are numbers."""
-_MOST_CONTENTS: Final = 243
+"""Records of an interval whose events are followed, and of a series whose chain may never mix."""
 _MOST_PAIRS: Final = 1_100
-"""Contents of a stretch, and pairs of them, whose best plan a linear programme finds in an instant."""
-_SLOW: Final = 2_000
-"""Records of a series that may never forget."""
+"""Pairs of contents of an interval for which one linear programme finds the best coupling at once."""
+_TOLERANCE: Final = 1e-5
+"""Relative tolerance of the inverse."""
 
 
 class StretchCurve:
-    """What any algorithm with a DP loss for each record leaks about r records that follow each other, as a whole.
+    """The largest leakage of any algorithm with a privacy loss for each record, about the contents of an interval.
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
     >>> round(StretchCurve(activity, records=3, before=1, after=1, adversary="pufferfish")(0.5), 6)
@@ -50,7 +47,7 @@ class StretchCurve:
     """
 
     exact: bool
-    """Whether some algorithm leaks as much; where some steps are impossible, contents that differ everywhere may be."""
+    """Whether some algorithm attains the bound: always where every transition is possible."""
 
     def __init__(
         self,
@@ -61,59 +58,56 @@ class StretchCurve:
         after: int | None = None,
         adversary: str = "bdp",
     ) -> None:
-        """A stretch of a stationary chain.
+        """Check the tables, for an interval of a stationary chain.
 
         Args:
-            transition: the table of a step.
-            records: of the stretch.
-            before: records before it; None: without end.
-            after: records behind it; None: without end.
+            transition: the transition matrix.
+            records: the number of records in the interval.
+            before: the number of records before it; None for an endless series.
+            after: the number of records after it; None for an endless series.
             adversary: bdp, pufferfish or dp.
         """
-        self.records, self.beside = checks.length(records, "records of the stretch"), (before, after)
+        self.records, self.beside = checks.length(records, "records of the interval"), (before, after)
         self.adversary = checks.adversary(adversary)
         self._single = BlockCurve(transition, block=1, adversary=str(self.adversary))
         self.chain = self._single.chain
         self.exact = bool((self.chain.kernels > 0).all())
-        known = np.flatnonzero(np.asarray(inputs.chain(transition, "stationary").start) > 0)
-        self.states = {int(state): n for n, state in enumerate(known)}
-        """Where each state of the table that occurs stands among those of the chain."""
-        if not self.chain.primitive and any(side is None or side > _SLOW for side in self.beside):
+        possible = np.flatnonzero(np.asarray(inputs.chain(transition, "stationary").start) > 0)
+        self.states = {int(state): n for n, state in enumerate(possible)}
+        """The index in ``chain`` of each state of the transition matrix that occurs."""
+        if not self.chain.primitive and any(side is None or side > MOST_RECORDS for side in self.beside):
             raise NotApplicableError(
-                f"the chain never forgets where it was, so that all records show: give length= up to {_SLOW:,}"
+                f"the chain never forgets where it was, so that all records show: give length= up to {MOST_RECORDS:,}"
             )
 
-    def sides(self, tau: float) -> tuple[Sides, Sides]:
-        """What the records before and behind the stretch add, by pairs of values of its outermost records."""
+    def sides(self, tau: float) -> tuple[Floats, Floats]:
+        """The log-ratios of the records before and after the interval, by pairs of values of its end records."""
         if self.adversary is Adversary.DP or self.chain.independent or self.chain.size == 1:
-            return Sides.nothing(self.chain.size), Sides.nothing(self.chain.size)
-        before, after = (
-            self._single.stationary_side(lane, tau, records, each=True)
-            for lane, records in zip((BEFORE, AFTER), self.beside, strict=True)
-        )
-        return before, after
+            return np.zeros_like(self.chain.kernels[0]), np.zeros_like(self.chain.kernels[0])
+        before, after = self.beside
+        return self._single.stationary_side(BEFORE, tau, before), self._single.stationary_side(AFTER, tau, after)
 
     def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss leaks more about the stretch."""
+        """The largest leakage about the contents of the interval at this privacy loss."""
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
         return self._whole(tau, self.sides(tau))
 
-    def _whole(self, tau: float, sides: tuple[Sides, Sides]) -> float:
+    def _whole(self, tau: float, sides: tuple[Floats, Floats]) -> float:
         reach = self._single.reach(self.records)
-        return self.records * tau + worst_pair(sides[BEFORE].upper, sides[AFTER].upper, reach)
+        return self.records * tau + worst_pair(*sides, reach)
 
     def inverse(self, epsilon: float) -> float:
-        """The largest DP loss whose leakage is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon), _SHARE)
+        """The largest privacy loss whose leakage is at most ``epsilon``; 0 where there is none."""
+        return largest_loss(self, inputs.target(epsilon), _TOLERANCE)
 
 
 class EventCurve(StretchCurve):
-    """What any algorithm with a DP loss for each record leaks about "in state s at some time in a stretch".
+    """The largest leakage of any algorithm about the event "in state s at some time in the interval".
 
-    For somebody who knows no record it is the price of a plan from record to record: exactly the leakage for two
-    states, and a bound for more. For somebody who knows some, what leaks about the stretch as a whole is a bound.
+    Against an adversary who knows no record it is the price of a coupling from record to record: exactly the leakage
+    for two states, and an upper bound for more. Against other adversaries the leakage about the contents is the bound.
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
     >>> curve = EventCurve(activity, state=1, records=3, before=1, after=1, adversary="pufferfish")
@@ -131,91 +125,61 @@ class EventCurve(StretchCurve):
         after: int | None = None,
         adversary: str = "bdp",
     ) -> None:
-        """An event in a stretch of a stationary chain; ``state`` is its number in the table."""
+        """Check the tables, for an event in an interval of a stationary chain; ``state`` is its row in the matrix."""
         super().__init__(transition, records=records, before=before, after=after, adversary=adversary)
         if records > MOST_RECORDS:
             raise ParameterError(
-                f"the stretch has {records:,} records; events are followed over {MOST_RECORDS:,} at most: take a "
+                f"the interval has {records:,} records; events are followed over {MOST_RECORDS:,} at most: take a "
                 "shorter one",
                 value=records,
             )
         self.exact = self.chain.size == 2 and self.adversary is Adversary.PUFFERFISH
-        self._kernel, self._law = self.chain.kernels[0], np.asarray(self.chain.start)
+        self._kernel, self._start = self.chain.kernels[0], np.asarray(self.chain.start)
         self._state = self.states.get(state, -1)
-        never = np.ones(self.chain.size, dtype=bool)
-        if self._state >= 0:
-            never[self._state] = False
-        # From each value of a record: weights of never being in s behind it, and the probability of being there. By
-        # record, from the first to the last; weights are scaled, since only their proportions count.
-        rest, comes = [np.ones(self.chain.size)], [np.zeros(self.chain.size)]
+        self._never = np.arange(self.chain.size) != self._state
+        # For each record, from the first to the last, by its value: the weight of never being in s after it, up to a
+        # common factor, and the probability of being in s after it.
+        avoid, meet = [np.ones(self.chain.size)], [np.zeros(self.chain.size)]
+        possible = self._never
         for _ in range(records - 1):
-            stays_away = self._kernel @ (rest[-1] * never)
-            rest.append(stays_away / max(stays_away.max(), 1e-300))
-            comes.append(self._kernel @ np.where(never, comes[-1], 1.0))
-        self._never, self._rest, self._comes = never, np.array(rest[::-1]), np.array(comes[::-1])
-        self.probability = float(self._law @ np.where(never, self._comes[0], 1.0))
-        """Of the event, before anything is released."""
-        can_stay_away = bool(self._law @ (never * _possible(self._kernel, never, records)) > 0)
-        if self._state < 0 or not can_stay_away:
+            weights = self._kernel @ (avoid[-1] * self._never)
+            avoid.append(weights / max(weights.max(), 1e-300))
+            meet.append(self._kernel @ np.where(self._never, meet[-1], 1.0))
+            possible = self._never & ((self._kernel > 0) @ possible)  # never in s, whatever the probability
+        self._avoid, self._meet = np.array(avoid[::-1]), np.array(meet[::-1])
+        self.probability = float(self._start @ np.where(self._never, self._meet[0], 1.0))
+        """The prior probability of the event."""
+        if self._state < 0 or not (self._start[possible] > 0).any():
             sure = "cannot" if self._state < 0 else "must"
-            raise NotApplicableError(f"the state {sure} occur in the stretch under the model, so that it is no secret")
+            raise NotApplicableError(f"the state {sure} occur in the interval under the model, so that it is no secret")
 
     def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss shifts the odds between the event and its opposite by more."""
+        """The largest change of the log-odds between the event and its opposite at this privacy loss."""
         return max(self.ways(loss))
 
     def ways(self, loss: float) -> tuple[float, float]:
-        """What algorithms leak that speak for the event, and those that speak against it."""
+        """The largest evidence for the event, and the largest evidence against it."""
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0, 0.0
         sides = self.sides(tau)
-        whole = self._whole(tau, sides)
+        contents = self._whole(tau, sides)
         if self.adversary is not Adversary.PUFFERFISH:
-            return whole, whole
-        out = []
-        for turned in (False, True):
-            prices = [whole, self._price(tau, sides, turned=turned)]
+            return contents, contents
+        evidence = []
+        for against in (False, True):  # evidence against the event couples in the other direction
+            prices = [contents, self._stepwise_price(tau, sides, against=against)]
             if self.chain.size > 2 and self._contents is not None:
-                prices.append(self._whole_price(tau, sides, turned=turned))
+                prices.append(self._contents_price(tau, sides, against=against))
             elif self.chain.size > 2:
-                prices.append(self._backwards._price(tau, sides[::-1], turned=turned))
-            out.append(min(prices))
-        return out[0], out[1]
+                prices.append(self._reversed._stepwise_price(tau, sides[::-1], against=against))
+            evidence.append(min(prices))
+        return evidence[0], evidence[1]
 
     @cached_property
-    def _contents(self) -> tuple[Ints, Floats, Mask] | None:
-        """All contents of the stretch that occur, their laws and whether s is among them; None for too many."""
-        if self.chain.size**self.records > _MOST_CONTENTS:
-            return None
-        contents = np.array(list(itertools.product(range(self.chain.size), repeat=self.records)))
-        steps = [self._kernel[contents[:, t], contents[:, t + 1]] for t in range(self.records - 1)]
-        law = self._law[contents[:, 0]] * np.prod(steps, axis=0, initial=1.0)
-        contents, law = contents[law > 0], law[law > 0]
-        event = (contents == self._state).any(axis=1)
-        return None if event.sum() * (~event).sum() > _MOST_PAIRS else (contents, law, event)
-
-    def _whole_price(self, tau: float, sides: tuple[Sides, Sides], *, turned: bool) -> float:
-        """The log of the price of the best plan between whole contents of the stretch: no plan of records is cheaper.
-
-        Only whether a record differs counts in between, so that c(x, y) above is the price of a pair.
-        """
-        assert self._contents is not None
-        contents, law, event = self._contents
-        ours, theirs = contents[event], contents[~event]
-        before, after = (side.upper.T if turned else side.upper for side in sides)
-        logs = tau * (ours[:, None] != theirs[None]).sum(axis=2)
-        logs = logs + before[ours[:, 0][:, None], theirs[:, 0]] + after[ours[:, -1][:, None], theirs[:, -1]]
-        top = float(logs.max())
-        prices = np.exp(np.maximum(logs - top, -_LARGEST))
-        p, q = law[event] / law[event].sum(), law[~event] / law[~event].sum()
-        return top + math.log(cheapest_plan(q, p, prices.T) if turned else cheapest_plan(p, q, prices))
-
-    @cached_property
-    def _backwards(self) -> EventCurve:
-        """The same event in the same series, told from its end: of two plans the cheaper one bounds what leaks."""
-        law = self._law[:, None]
-        kernel = (law * self._kernel).T / law
+    def _reversed(self) -> EventCurve:
+        """The event in the reversed series; a coupling from the first record to the last may be cheaper."""
+        kernel = (self._start[:, None] * self._kernel).T / self._start[:, None]
         return EventCurve(
             kernel / kernel.sum(axis=1, keepdims=True),
             state=self._state,
@@ -225,53 +189,64 @@ class EventCurve(StretchCurve):
             adversary=str(self.adversary),
         )
 
-    def _price(self, tau: float, sides: tuple[Sides, Sides], *, turned: bool) -> float:
-        """The log of the price of a plan; turned round, from the law given "never" onto the law given the event.
+    @cached_property
+    def _contents(self) -> tuple[Ints, Floats, Mask] | None:
+        """All contents of the interval that occur, their probabilities and whether s is among them; None for many."""
+        if self.chain.size**self.records > _MOST_PAIRS:
+            return None
+        contents = np.array(list(itertools.product(range(self.chain.size), repeat=self.records)))
+        steps = [self._kernel[contents[:, t], contents[:, t + 1]] for t in range(self.records - 1)]
+        masses = self._start[contents[:, 0]] * np.prod(steps, axis=0, initial=1.0)
+        contents, masses = contents[masses > 0], masses[masses > 0]
+        event = (contents == self._state).any(axis=1)
+        return None if event.sum() * (~event).sum() > _MOST_PAIRS else (contents, masses, event)
 
-        Pairs are (y, flag) given the event, flag whether s occurred, and y' given never: tables are (flag, k, k).
+    def _contents_price(self, tau: float, sides: tuple[Floats, Floats], *, against: bool) -> float:
+        """The log price of the best coupling of whole contents: none from record to record is cheaper."""
+        assert self._contents is not None
+        contents, masses, event = self._contents
+        with_event, without = contents[event], contents[~event]
+        before, after = (side.T if against else side for side in sides)
+        prices = tau * (with_event[:, None] != without[None]).sum(axis=2)
+        prices = prices + before[with_event[:, 0][:, None], without[:, 0]]
+        prices = prices + after[with_event[:, -1][:, None], without[:, -1]]
+        return least_log_prices([_coupling(masses[event], masses[~event], prices, against)])[0]
+
+    def _stepwise_price(self, tau: float, sides: tuple[Floats, Floats], *, against: bool) -> float:
+        """The log price of a coupling that is built record by record, from the last to the first.
+
+        Tables are [flag, y, y']: y a value given the event, with a flag whether s occurred so far, and y' a value given
+        "never".
         """
         k, never = self.chain.size, self._never
+        before, after = (side.T if against else side for side in sides)
         differ = tau * (1 - np.eye(k))
-        end = sides[AFTER].upper if not turned else sides[AFTER].upper.T
-        values = np.full((2, k, k), -np.inf)
-        values[1] = differ + end
+        values = np.stack([np.full((k, k), -np.inf), differ + after])
         for t in range(self.records - 2, -1, -1):
-            moved = np.full((2, k, k), -np.inf)
-            for flag in (0, 1):
-                for y in np.flatnonzero(never) if flag == 0 else range(k):
-                    chances, flags = self._event_step(self._kernel[y], flag, t + 1)
-                    if chances.sum() > 0:
-                        for other in np.flatnonzero(never & (self._rest[t] > 0)):
-                            against = self._kernel[other] * never * self._rest[t + 1]
-                            moved[flag, y, other] = self._planned(chances, flags, against, values, turned)
-            values = moved + differ
-        start = sides[BEFORE].upper if not turned else sides[BEFORE].upper.T
-        chances, flags = self._event_step(self._law, 0, 0)
-        return self._planned(chances, flags, self._law * never * self._rest[0], values + start, turned)
+            cells, problems = list[tuple[int, int, int]](), list[CouplingProblem]()
+            for flag, y in itertools.product((0, 1), range(k)):
+                following, flags = self._given_event(self._kernel[y], flag, t + 1)
+                if following.any() and (flag or never[y]):
+                    for other in np.flatnonzero(never & (self._avoid[t] > 0)).tolist():
+                        cells.append((flag, y, other))
+                        avoiding = self._kernel[other] * never * self._avoid[t + 1]
+                        problems.append(_coupling(following, avoiding, values[flags, np.arange(k)], against))
+            values = np.full((2, k, k), -np.inf)
+            values[tuple(np.array(cells).T)] = least_log_prices(problems)
+            values += differ
+        first, flags = self._given_event(self._start, 0, 0)
+        prices = (values + before)[flags, np.arange(k)]
+        return least_log_prices([_coupling(first, self._start * never * self._avoid[0], prices, against)])[0]
 
-    def _event_step(self, law: Floats, flag: int, t: int) -> tuple[Floats, Mask]:
-        """Weights of record t given that the event comes true, from its law without that; and the flags after it."""
-        flags = np.full(self.chain.size, flag == 1) | ~self._never
-        return law * np.where(flags, 1.0, self._comes[t]), np.asarray(flags)
-
-    def _planned(self, chances: Floats, flags: Mask, against: Floats, values: Floats, turned: bool) -> float:
-        """One step: the law of a record given the event onto the one given never, or the other way round."""
-        ours, theirs = np.flatnonzero(chances > 0), np.flatnonzero(against > 0)
-        logs = values[flags[ours].astype(int)[:, None], ours[:, None], theirs[None]]
-        top = float(logs.max())
-        prices = np.exp(np.maximum(logs - top, -_LARGEST))
-        p, q = chances[ours] / chances.sum(), against[theirs] / against.sum()
-        price = cheapest_plan(q, p, prices.T) if turned else cheapest_plan(p, q, prices)
-        return top + math.log(price)
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest DP loss whose leakage is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon), _SHARE if self.chain.size <= 3 else 1e-4)
+    def _given_event(self, pmf: Floats, flag: int, t: int) -> tuple[Floats, Ints]:
+        """Weights of record t given that the event comes true, from its distribution without that; and its flags."""
+        flags = np.where(self._never, flag, 1)
+        return pmf * np.where(flags == 1, 1.0, self._meet[t]), flags
 
 
-def _possible(kernel: Floats, never: Mask, records: int) -> Mask:
-    """From which states a stretch can go by without s, whatever the probability."""
-    pattern, found = (kernel > 0).astype(float), never.copy()
-    for _ in range(min(records - 1, len(never) ** 2)):
-        found = never & (pattern @ found > 0)
-    return found
+def _coupling(given_event: Floats, given_never: Floats, log_prices: Floats, against: bool) -> CouplingProblem:
+    """The coupling of two weighted sets of values; in the other direction for evidence against the event."""
+    rows, columns = given_event / given_event.sum(), given_never / given_never.sum()
+    if against:
+        return CouplingProblem.on_support(columns, rows, log_prices.T)
+    return CouplingProblem.on_support(rows, columns, log_prices)

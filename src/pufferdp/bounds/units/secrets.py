@@ -1,4 +1,4 @@
-"""Secrets that are about a stretch of a series: what all of it holds, or whether a state occurred in it."""
+"""Secrets that are about an interval of a series: what all of it holds, or whether a state occurred in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAY_OUT: Final = "write ever:STATE:FROM..TO or all:FROM..TO, with numbers of re
 
 @dataclass(frozen=True, kw_only=True)
 class StretchSecret:
-    """A stretch of records that follow each other, as one secret.
+    """Consecutive records that are one secret together.
 
     >>> from pufferdp.models.chain import MarkovChain
     >>> hours = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=["home", "hospital"], step="1h")
@@ -31,10 +31,10 @@ class StretchSecret:
     text: str
     """As it was written."""
     state: str | None
-    """The state that occurs in the stretch or does not; None: all that the stretch holds."""
+    """The state that occurs in the interval or does not; None: all that the interval holds."""
     records: int
     before: int | None
-    """Records of the series before the stretch; None: any number."""
+    """Records of the series before the interval; None: any number."""
     after: int | None
     words: str
     """What is secret, in words."""
@@ -46,7 +46,7 @@ class StretchSecret:
         Args:
             text: the secret.
             model: a chain; dates and times go by its step.
-            length: records of the series; None: it goes on before and after the stretch.
+            length: records of the series; None: it goes on before and after the interval.
         """
         kind, _, rest = str(text).partition(":")
         state: str | None = None
@@ -55,14 +55,14 @@ class StretchSecret:
         elif kind != "all" or not rest:
             raise ParameterError(f"secret is {text!r}; {_WAY_OUT}", value=text)
         first, dots, last = rest.partition("..")
-        records, before = _stretch(text, first.strip(), (last if dots else first).strip(), model)
+        records, before = _interval(text, first.strip(), (last if dots else first).strip(), model)
         where = _where(first.strip(), last.strip() if dots else "")
         after = None
         if length is not None:
             if (before or 0) + records > length:
                 raise ParameterError(
                     f"secret is {text!r}, which ends after record {(before or 0) + records:,}, and the series has "
-                    f"{length:,}: take a shorter stretch, or a longer series",
+                    f"{length:,}: take a shorter interval, or a longer series",
                     value=text,
                 )
             # A date is somewhere in the series: as many records as are left may be before it, or behind it.
@@ -96,8 +96,8 @@ def _where(first: str, last: str) -> str:
     return f"at record {first}" if first.isdecimal() else f"on {first}" if _DATE.fullmatch(first) else f"at {first}"
 
 
-def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int | None]:
-    """How many records a stretch has, and how many are before it; None where it is given by times."""
+def _interval(text: str, first: str, last: str, model: Model) -> tuple[int, int | None]:
+    """How many records an interval has, and how many are before it; None where it is given by times."""
     begin, end = digits(first), digits(last)
     if begin is not None and end is not None:
         if not 1 <= begin <= end <= MOST_RECORDS:
@@ -114,7 +114,7 @@ def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int |
     if not timed:
         raise ParameterError(
             f"secret is {text!r}, and the model does not say how long a step takes: add its step, such as "
-            '"step": "1h", or give the stretch in records',
+            '"step": "1h", or give the interval in records',
             value=text,
         )
     if (begin_time.tzinfo is None) != (end_time.tzinfo is None):
@@ -126,5 +126,5 @@ def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int |
         span, more = (end_time - begin_time) // timedelta(microseconds=1), 1
     if span < 0 or (span == 0 and not more):
         raise ParameterError(f"secret is {text!r}; its first time comes after its last", value=text)
-    # Records of a grid that may begin anywhere: so many at most.
+    # The largest number of records of a regular grid that the interval can hold.
     return max(1, -(-span // amount) if not more else int(span // amount) + 1), None

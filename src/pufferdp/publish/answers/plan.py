@@ -13,6 +13,7 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
+from pufferdp.bounds.curve_forms import SMALL_LOSS
 from pufferdp.bounds.curves import small_loss_slopes
 from pufferdp.bounds.quilts.networks import NetworkQuilt
 from pufferdp.bounds.units.secrets import StretchSecret
@@ -163,7 +164,10 @@ class Plan(Ranking[Candidate]):
         p = self.problem
         if p.unit is not None or p.secret is not None:
             return {}
-        names = ("independent", "general", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
+        # Where a DP loss of 0.01 leaks more than epsilon 1, about, how much more is of no use.
+        slow = any(c.mechanism == "curve-tight" and (c.factor or 0.0) > 1 / SMALL_LOSS for c in self.candidates)
+        quick = p.model.size <= _QUICK_STATES and not slow
+        names = ("independent", "general", "odds", *(("tight",) if quick else ()))
         # The same for every epsilon, and it takes as long as a calibration.
         return SLOPES.get(
             replace(p, epsilon=1.0), None, lambda: small_loss_slopes({name: problem_curve(name, p) for name in names})

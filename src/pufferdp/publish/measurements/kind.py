@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,8 +13,9 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.bounds.approximate import Approximate, approximate_leakage
 from pufferdp.bounds.curve_forms import Curve, Lowest
-from pufferdp.bounds.tight.approximate import Approximate, approximate_leakage
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Lengths, Model
@@ -174,8 +176,9 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             "guarantee": {
                 "adversary": Exact(str(problem.adversary)),
                 "knows": Exact(problem.adversary.knows),
-                "epsilon": Near(solution.epsilon),
-                **({"delta": Near(solution.delta, rel=1e-6)} if solution.delta else {}),
+                # Another machine may end on another upper end within the tolerance; the delta follows from it.
+                "epsilon": Near(solution.epsilon, rel=TOLERANCE),
+                **({"delta": Near(self._delta(problem, epsilon), rel=1e-6)} if solution.delta else {}),
                 "secrets": Exact(secrets_text(chains)),
                 "framework": Exact(None),
                 "statement": Exact(f"{words} {TRUSTED}{believing(made.data)}"),
@@ -197,6 +200,11 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             "warnings": self.warning_claims(made, problem.model, must=[AUTHOR]),
             "ledger": self.row_claims(problem, solution, made),
         }
+
+    @staticmethod
+    def _delta(problem: MeasurementProblem, epsilon: float) -> float:
+        """The delta that belongs to an epsilon."""
+        return approximate_leakage(lambda _: epsilon, problem.dp_loss, problem.dp_delta).delta
 
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """What the measurement returned."""
@@ -252,7 +260,10 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,
         )
-        return self.charge(problem, self.solve(problem, silent))
+        found = self.solve(problem, silent)
+        if charge.epsilon is not None and math.isclose(charge.epsilon, found.epsilon, rel_tol=TOLERANCE):
+            found = replace(found, epsilon=charge.epsilon, delta=self._delta(problem, charge.epsilon))
+        return self.charge(problem, found)
 
 
 KIND: Final = MeasurementKind()

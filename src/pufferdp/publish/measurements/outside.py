@@ -15,8 +15,8 @@ import numpy as np
 
 from pufferdp.basics.errors import MechanismError, NotApplicableError, ParameterError
 from pufferdp.basics.words import a_kind
+from pufferdp.bounds.approximate import Approximate, PrivacyProfile, approximate_leakage, least_epsilon
 from pufferdp.bounds.curve_forms import Curve
-from pufferdp.bounds.tight.approximate import Approximate, PrivacyProfile, approximate_leakage, least_epsilon
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.queries import state_values
 

@@ -187,10 +187,7 @@ def _closed_lines(epsilon: float) -> tuple[float, float]:
         return float(brentq(lambda s: loss(s) - epsilon, 1e-12, 1 - 1e-12, xtol=1e-15, rtol=1e-14))
 
     # ρ0 = ½·s' and ρ1 = ½·s with the other at ½ have these slopes.
-    return (
-        slope(lambda s: closed_loss(Q, R, 0.5, 0.5 * s).zero),
-        slope(lambda s: closed_loss(Q, R, 0.5 * s, 0.5).one),
-    )
+    return (slope(lambda s: closed_loss(Q, R, 0.5, 0.5 * s).zero), slope(lambda s: closed_loss(Q, R, 0.5 * s, 0.5).one))
 
 
 def _least(slopes: tuple[float, float], rho0: float) -> float | None:

@@ -14,12 +14,13 @@ import numpy.typing as npt
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.additive.inverse import NEAR, largest_loss
-from pufferdp.bounds.additive.nothing_known import UnknownSeries
-from pufferdp.bounds.additive.tables import AnyStartLeakage, NothingKnown, RecordAdversary, TableLeakage
-from pufferdp.bounds.additive.windows import WindowAdversary, WindowLeakage, Work
+from pufferdp.bounds.additive.tables import RecordAdversary, TableLeakage
+from pufferdp.bounds.additive.uninformed import AnyStartLeakage, SeriesLeakage, UninformedLeakage
+from pufferdp.bounds.additive.windows import TOLERANCE, WindowAdversary, WindowLeakage, Work, is_closed
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.curves import curve
+from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.tight import series as tight_series
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.base import Model, records_of
@@ -125,6 +126,11 @@ def _odds_ratio(table: Matrix, how: str) -> bool:
     return a * d <= b * c if how == "repels" else a * d >= b * c
 
 
+def _attracts(chain: MarkovChain) -> bool:
+    """Whether a chain has a definite start and two states that attract each other."""
+    return not chain.any_start and _odds_ratio(chain.transition, "attracts")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Witness:
     """The adversary who learns most, in words, and what they would like to see."""
@@ -145,14 +151,14 @@ class ExactLeakage:
     """The leakage of an answer with Laplace noise of scale L/tau, by tau, under the worst belief of a class."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._grid = problem, _grid(problem)
-        self._work = Work()
+        self._problem, self._grid, self._work = problem, _grid(problem), Work()
+        by_tight = problem.adversary is Adversary.BDP and any(map(_attracts, chains_of(problem.model)))
+        self._tolerance = tight_series.TOLERANCE if by_tight else 0.0
         self._beliefs = _by_belief(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
         least, most = problem.answer_range
-        exact = problem.query.counts_states
-        self._rounding = 0.0 if exact else math.ulp(most - least) / problem.bound.lipschitz
+        self._rounding = 0.0 if problem.query.counts_states else math.ulp(most - least) / problem.bound.lipschitz
 
     def __call__(self, dp_loss: float) -> float:
         """The leakage at a DP loss. Raises NotApplicableError where only a bracket is known."""
@@ -160,13 +166,13 @@ class ExactLeakage:
 
     def bracket(self, dp_loss: float) -> tuple[float, float]:
         """Between what the leakage at a DP loss lies. Raises NotApplicableError where it would take too long."""
-        self._work.done = 0.0
+        self._work.begin()
         return self._bracket(dp_loss)
 
     def _bracket(self, dp_loss: float) -> tuple[float, float]:
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        reached, rounding = [one.worst(dp_loss * self._share) for one in self._beliefs], dp_loss * self._rounding
+        reached, rounding = [worst(dp_loss * self._share) for worst in self._beliefs], dp_loss * self._rounding
         upper = max(belief.upper for belief in reached) + rounding
         if not math.isfinite(upper):
             raise NotApplicableError("the leakage is not a number that a double can hold")
@@ -175,28 +181,19 @@ class ExactLeakage:
     @property
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
-        self._work.done = 0.0
-        quick = (one.at_least(_SMALL_LOSS * self._share) for one in self._beliefs if one.at_least is not None)
-        if any(leaks is not None and leaks > _SOME for leaks in quick):
+        self._work.begin(_SOME)
+        if any(worst(_SMALL_LOSS * self._share).lower > _SOME for worst in self._beliefs):
             return False
-        return all(one.worst(MOST_LOSS * self._share).upper == 0 for one in self._beliefs)
+        return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._beliefs)
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
-        allowed, most = epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE)), min(epsilon, MOST_LOSS)
+        most = min(epsilon, MOST_LOSS)
+        # Another machine may end on another upper end within the tolerance of the tight bound: it fits as well.
+        allowed = (epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE))) / (1 + self._tolerance)
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
-        self._work.done = 0.0
-        likely = self._likely(allowed, most)
-        if likely is not None:
-            # A little less, so that the last digit of another machine does not decide. Much less where rounding alone
-            # lies between both ends.
-            for loss in (likely * (1 - NEAR / 1000), likely * (1 - NEAR / 3)):
-                lower, upper = self._bracket(loss)
-                if upper <= allowed:
-                    return loss
-                if lower <= allowed:
-                    _closed(loss, lower, upper)  # where it is open, no larger loss decides and no smaller one is best
+        self._work.begin(allowed)
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
         while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
@@ -207,28 +204,15 @@ class ExactLeakage:
             lower, upper = self._bracket(dp_loss)
             return lower if lower > allowed else upper if upper <= allowed else _closed(dp_loss, lower, upper)
 
-        return largest_loss(leak, allowed, most)
-
-    def _likely(self, allowed: float, most: float) -> float | None:
-        """The largest DP loss at which the quick lower bounds allow no more, if they are known there and just above."""
-        quick = [one.at_least for one in self._beliefs if one.at_least is not None]
-        if len(quick) < len(self._beliefs):
-            return None
-
-        def leak(dp_loss: float) -> float:
-            found = [at_least(dp_loss * self._share) for at_least in quick]
-            known = [leaks for leaks in found if leaks is not None]
-            return max(known) + dp_loss * self._rounding if len(known) == len(found) else math.inf
-
-        while most < MOST_LOSS and leak(most) <= allowed:
-            most = min(2 * most, MOST_LOSS)
-        likely = largest_loss(leak, allowed, most)
-        return likely if math.isfinite(leak(likely * (1 + NEAR))) else None
+        loss = largest_loss(leak, allowed, TOLERANCE, most)
+        if loss == 0:
+            raise NotApplicableError("no DP loss was found to be small enough")
+        return loss
 
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
-        self._work.done = 0.0
-        reached = [one.worst(dp_loss * self._share) for one in self._beliefs]
+        self._work.begin()
+        reached = [worst(dp_loss * self._share) for worst in self._beliefs]
         adversary = max(reached, key=lambda belief: belief.lower).adversary
         if isinstance(adversary, WindowAdversary):
             return self._in_series(adversary)
@@ -255,11 +239,9 @@ class ExactLeakage:
         )
 
     def _among_known(self, known: _AllOthersKnown) -> Witness:
-        problem = self._problem
-        named = records_of(problem.model) is not None
-        states = problem.states_at(known.record)
+        problem, states = self._problem, self._problem.states_at(known.record)
         return Witness(
-            record=f"record {problem.record_name(known.record)}" if named else "any record",
+            record="any record" if records_of(problem.model) is None else f"record {problem.record_name(known.record)}",
             knows="all other records",
             likelier=states[known.likelier],
             other=states[known.other],
@@ -333,15 +315,6 @@ class Reached:
     adversary: RecordAdversary | WindowAdversary | _AllOthersKnown | None
 
 
-_CLOSED: Final = 1e-7
-"""A bracket whose ends are so near, as a share of the leakage, is as good as exact: its upper end is taken."""
-
-
-def is_closed(lower: float, upper: float) -> bool:
-    """Whether a bracket around a leakage is narrow enough to be called exact."""
-    return upper - lower <= _CLOSED * max(upper, 1e-3)
-
-
 def _closed(dp_loss: float, lower: float, upper: float) -> float:
     """The leakage, or the reason why only a bracket is known."""
     if not is_closed(lower, upper):
@@ -356,20 +329,11 @@ Worst = Callable[[float], Reached]
 """The leakage when the noise has scale 1/tau steps."""
 
 
-@dataclass(frozen=True)
-class _Belief:
-    """The leakage under one belief, and for one length of a series."""
-
-    worst: Worst
-    at_least: Callable[[float], float | None] | None = None
-    """Quickly, what leaks at least: mostly all. None where it is not known."""
-
-
-def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
+def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     """One leakage for each belief, and each length of a series."""
     model = problem.model
     if problem.adversary is Adversary.DP:
-        return [_Belief(_AllOthersKnown.of(steps).worst)]
+        return [_AllOthersKnown.of(steps).worst]
     if problem.adversary is Adversary.PUFFERFISH:
         return [_of_laws(given) for given in answer_laws(problem)]
     chains = chains_of(model)
@@ -386,7 +350,7 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[_Belief]:
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
     if model.beliefs:
-        return [_Belief(_exactly(TableLeakage(belief, steps.steps).worst)) for belief in model.beliefs]
+        return [_exactly(TableLeakage(belief, steps.steps).worst) for belief in model.beliefs]
     if clock_of(model) is not None:
         raise NotApplicableError(
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "
@@ -403,45 +367,36 @@ def _exactly(leak: Callable[[float], tuple[float, RecordAdversary | None]]) -> W
     return worst
 
 
-def _of_laws(given: Given) -> _Belief:
+def _of_laws(given: Given) -> Worst:
     """Who knows no record; where the chain may start anywhere, the law of the first record is the worst one."""
     laws = given.laws
     if isinstance(laws, ChainSums) and laws.chain.any_start:
         leak = AnyStartLeakage(laws)
-
-        def worst(dp_loss: float) -> Reached:
-            lower, upper, learner = leak.worst(dp_loss)
-            return Reached(lower, upper, learner)
-
-        return _Belief(worst)
-    if isinstance(laws, ChainSums):
-        series = UnknownSeries(laws)
-        return _Belief(_exactly(series.worst), series.at_least)
-    return _Belief(_exactly(NothingKnown(laws).worst))
+        return lambda dp_loss: Reached(*leak.worst(dp_loss))
+    return _exactly(SeriesLeakage(laws).worst if isinstance(laws, ChainSums) else UninformedLeakage(laws).worst)
 
 
-def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> _Belief:
+def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> Worst:
     """Who may know any set of records of one chain.
 
     Of two states that attract each other no window need be looked at: a sum leaks as much as any algorithm of its DP
     loss (see ``leaks_most``), which is known for every length and however long a state is kept.
     """
-    if not chain.any_start and _odds_ratio(chain.transition, "attracts"):
-        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length)
-        span = int(np.ptp(steps))
+    if _attracts(chain):
+        tight, span = TightCurve(chain.transition, start=chain.start, length=length), int(np.ptp(steps))
 
         def two_states(dp_loss: float) -> Reached:
-            leakage = tight.leakage(dp_loss * span)
-            return Reached(leakage.lower, leakage.upper, _informed(leakage, length, steps))
+            leakage = tight.leakage(dp_loss * span)  # known to the tolerance of the tight bound
+            return Reached(leakage.upper, leakage.upper, _informed(leakage, length, steps))
 
-        return _Belief(two_states)
+        return two_states
     window = WindowLeakage(chain, length, steps, work)
 
     def worst(dp_loss: float) -> Reached:
         bracket = window.at(dp_loss)
         return Reached(bracket.lower, bracket.upper, bracket.adversary)
 
-    return _Belief(worst, window.at_least)
+    return worst
 
 
 def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) -> WindowAdversary | None:

@@ -13,8 +13,8 @@ from typing import Final
 
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.approximate import carried_delta, largest_zcdp
 from pufferdp.bounds.curve_forms import Curve
-from pufferdp.bounds.tight.approximate import carried_delta, largest_zcdp
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import (
     SEARCHED,

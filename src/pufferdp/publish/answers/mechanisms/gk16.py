@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
-from pufferdp.bounds.chains.starts import start_of
+from pufferdp.bounds.chains.starts import Start
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 
@@ -94,7 +94,7 @@ def _largest_row_sum(band: _Band, length: int) -> float:
 
 
 def _band(chain: MarkovChain, length: int) -> _Band:
-    supports = start_of(chain, ratios_of(chain), 1).supports
+    supports = Start(chain, ratios_of(chain), 1).supports
     before, after = np.zeros(length), np.zeros(length)
     inner: dict[bytes, tuple[float, float]] = {}
     for i in range(2, length + 1):

@@ -16,14 +16,14 @@ end, with prior ratio r = K^t(y, v)/K^t(x, v); the weighted sum of boost(g) belo
   prior ratios at one distance are mediants of those at the distance before.
 - Unknown records with losses τ_1, …, τ_t add at most τ_1 + … + τ_t (group privacy).
 
-**Blocks of records.** Where kernel and loss stay the same, j records are passed with one product. Let S be the signs of
-g and M the kernel with rows outside S damped. If no sign changes, g M^j is exact. Differences δ = boost(g)K − g satisfy
-|δ'| ≤ |δ|K and |δ' − δ| ≤ |δ|B with B = |K − I| + (1 − e^{−τ})K, whatever the signs, so second differences within the
-block are at most c = |δ_0| max_{i<j}(K^i) B. An entry with values a and b of one sign at both ends of the block keeps
-its sign if √|a| + √|b| ≥ j√(c/2). Otherwise the block is halved. Blocks that are small compared with the distance are
-bounded by the block lemma: with g = p − q, the vector after j records is entrywise at most p K^j − e^{−jτ} q K^j.
-(One step: boost(pK − qK) ≤ pK − e^{−τ} qK for p, q ≥ 0; the step is monotone, so induction gives the rest.)
-Values between the ends of a block lie below the chord plus c·i(j − i)/2.
+**Blocks of records.** Where kernel and loss stay the same, a block of j records is passed with one product. If no sign
+changes within it, the product with the kernel whose rows of negative entries are damped is exact. Second differences
+along the block are at most c = |δ| max_{i<j}(K^i) B, with δ = boost(g)K − g and B = |K − I| + (1 − e^{−τ})K. An entry
+with values a and b of one sign at both ends keeps that sign if √|a| + √|b| ≥ j√(c/2); otherwise the block is halved.
+Blocks that are small compared with the distance are bounded instead, by the block lemma: a state whose entry is at
+least j|δ| max_{i<j}(K^i) has a certain sign, and its damping is exact. At the other states the positive part of g is
+not damped and the negative part is, at every record. The difference of both parts bounds the vector behind the block.
+Values between the ends of a block lie below the chord plus c·i(j − i)/2. (docs/theory/tight.md has the proofs.)
 
 **Rounding.** Positive and negative parts are multiplied apart, so that each product has a relative error of at most
 (k + 8)u a record, u = 2^−53. The sum is rounded up by that share: by induction the computed vector bounds the exact one
@@ -35,18 +35,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 
-UNIT: Final = 2.0**-53
+UNIT: Final = float(np.finfo(float).eps) / 2
 """Half the distance between 1 and the next double."""
 TINY: Final = 1e-290
 """Positive numbers below this may have lost digits: ends whose prior is as small are bounded by group privacy."""
-_BLOCKS: Final = 8
+_BLOCKS: Final = 16
 """Blocks in which a distance doubles: fewer are halved more often, more cost a product each."""
+_CELLS: Final = 1 << 16
+"""Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +97,39 @@ class Side:
         """Powers of the kernel with some rows damped, of a uniform side."""
         return KernelPowers(self.kernels[0], float(self.losses[0]))
 
+    def last_losses(self, losses: Floats) -> Floats:
+        """The DP losses that records have if the series ends behind them."""
+        return losses if self.last_loss is None else np.full_like(losses, self.last_loss)
+
+    def neighbours(self, rows: Rows) -> Floats:
+        """The distributions of the record next to each target given x, and given y: (Q, 2, k)."""
+        kernels = self.kernels[rows.offsets % len(self.kernels)]
+        return np.take_along_axis(kernels, np.stack([rows.x, rows.y], axis=1)[..., None], axis=1)
+
+    def at_distance(self, distance: int) -> Floats:
+        """The product of the kernels up to a distance, for every offset and up to factors: (m, k, k)."""
+        m, shift = len(self.kernels), np.arange(len(self.kernels))
+        # Of a long round its first kernels say enough about where to look.
+        rounds, rest = divmod(distance, m) if m <= 64 else (0, min(distance, 64))
+        part = whole = np.eye(self.size)[None].repeat(m, axis=0)
+        for step in range(rest):
+            part = _scaled(part @ self.kernels[(shift + step) % m])
+        for step in range(m if rounds else 0):
+            whole = _scaled(whole @ self.kernels[(shift + rest + step) % m])
+        while rounds:
+            if rounds % 2:
+                part = _scaled(part @ whole)
+            whole, rounds = _scaled(whole @ whole), rounds // 2
+        return part
+
     def rounding(self, records: int) -> float:
         """The relative error of a vector after some records."""
         return (self.size + 8) * records * UNIT
+
+
+def _scaled(kernels: Floats) -> Floats:
+    """Kernels, (m, k, k), with a largest entry of 1."""
+    return np.asarray(kernels / kernels.max(axis=(1, 2), keepdims=True).clip(TINY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +162,9 @@ class KernelPowers:
         self.kernel, self.damp = kernel, float(np.exp(-loss))
         self.drift = np.abs(kernel - np.eye(len(kernel))) + (1 - self.damp) * kernel
         self._damped: dict[tuple[bytes, int], Floats] = {}
-        self._plain: dict[int, tuple[Floats, Floats]] = {}
-        self._supports: dict[int, tuple[Mask, Mask]] = {}
+        one = np.eye(len(kernel))
+        self._plain: dict[int, tuple[Floats, Floats]] = {1: (kernel, one)}
+        self._supports: dict[int, tuple[Mask, Mask]] = {1: (kernel > 0, one > 0)}
 
     def damped(self, signs: Mask, size: int) -> Floats:
         """(D K)^size, where rows without a sign are damped; the size is a power of two."""
@@ -146,21 +180,15 @@ class KernelPowers:
     def plain(self, size: int) -> tuple[Floats, Floats]:
         """K^size, and a bound on the largest entries of I, K, …, K^(size − 1)."""
         if size not in self._plain:
-            if size == 1:
-                self._plain[size] = self.kernel, np.eye(len(self.kernel))
-            else:
-                half, most = self.plain(size // 2)
-                self._plain[size] = half @ half, np.maximum(most, half @ most)
+            half, most = self.plain(size // 2)
+            self._plain[size] = half @ half, np.maximum(most, half @ most)
         return self._plain[size]
 
     def supports(self, size: int) -> tuple[Mask, Mask]:
         """Where K^size is positive, and where one of I, K, …, K^(size − 1) is."""
         if size not in self._supports:
-            if size == 1:
-                self._supports[size] = self.kernel > 0, np.eye(len(self.kernel), dtype=bool)
-            else:
-                half, some = self.supports(size // 2)
-                self._supports[size] = bool_product(half, half), some | bool_product(half, some)
+            half, some = self.supports(size // 2)
+            self._supports[size] = bool_product(half, half), some | bool_product(half, some)
         return self._supports[size]
 
     def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
@@ -211,22 +239,31 @@ class Pass:
 
     def __init__(self, side: Side, rows: Rows, log_mu: Floats, tolerance: float) -> None:
         self.side, self.rows, self.log_mu, self.tolerance = side, rows, log_mu, tolerance
-        m = len(side.kernels)
-        kernel = side.kernels[rows.offsets % m]
-        at = np.arange(len(rows))
-        self.plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)  # (Q, 2, k)
+        self.plain = side.neighbours(rows)
         # g is kept as g/√μ, so that neither of its parts loses its digits for μ far from 1.
         up, down = np.exp(-log_mu / 2)[..., None], np.exp(log_mu / 2)[..., None]
         self.vectors = up * self.plain[:, None, 0] * (1 + 4 * UNIT) - down * self.plain[:, None, 1]
         self.exponents = np.zeros(log_mu.shape, dtype=np.int64)
         self.reach: Mask = side.kernels > 0
-        self.distance = 1
-        self.spent = np.zeros(len(rows))
+        self.distance = self.scaled_at = 1
+        self.spent, self.scaled_spent = np.zeros(len(rows)), 0.0
 
     def keep(self, at: Mask) -> None:
         """Go on with some of the rows."""
         self.rows, self.log_mu, self.plain = self.rows.pick(at), self.log_mu[at], self.plain[at]
         self.vectors, self.exponents, self.spent = self.vectors[at], self.exponents[at], self.spent[at]
+
+    def narrow(self, low: Floats, high: Floats) -> None:
+        """Leave out μ that are not next to what is between two values of log μ, (Q,) each."""
+        first = np.maximum((self.log_mu <= low[:, None]).sum(axis=1) - 1, 0)
+        last = np.minimum((self.log_mu < high[:, None]).sum(axis=1), self.log_mu.shape[1] - 1)
+        width = int((last - first).max(initial=0)) + 1
+        if width > 0.75 * self.log_mu.shape[1]:
+            return
+        which = np.minimum(first, self.log_mu.shape[1] - width)[:, None] + np.arange(width)
+        row = np.arange(len(first))[:, None]
+        self.log_mu, self.exponents = self.log_mu[row, which], self.exponents[row, which]
+        self.vectors = self.vectors[row, which]
 
     @property
     def losses(self) -> Floats:
@@ -241,55 +278,54 @@ class Pass:
         at = np.arange(len(self.rows))
         return reach[at, self.rows.x], reach[at, self.rows.y]
 
+    def together(self) -> int:
+        """How many records are read at once: few enough for the cache, and for the range of a double."""
+        many = _CELLS // (max(1, self.log_mu.size) * (self.side.size + 1))
+        return max(1, min(32, many, int(50 / max(float(self.side.losses.max()), 1e-3))))
+
     def singles(self, number: int) -> Ends:
         """Read the ends of some records one by one, and go to the record behind them."""
-        count, many, k = *self.log_mu.shape, self.side.size
-        seen, plain = np.empty((number, count, many, k + 1)), np.empty((number, count, 2, k + 1))
-        possible, spent = np.empty((number, 2, count, k), dtype=bool), np.empty((number, count))
-        losses = np.empty((number, count))
-        for c in range(number):
-            seen[c], plain[c], losses[c] = self._with_open_end(self.vectors), self._with_total(self.plain), self.losses
-            possible[c], spent[c] = self._possible(), self.spent
+        read = []
+        for _ in range(number):
+            read.append(self._record())
             self._one_record()
-        out = self._ends(seen, plain, possible, spent, losses)
+        out = self._ends(*map(np.array, zip(*read, strict=True)))
         self._rescale()
         return out
 
-    def _with_open_end(self, vectors: Floats) -> Floats:
-        """Vectors, (Q, G, k), with what belongs to the open end as their last column."""
-        side = self.side
-        if side.weights is None:
-            return np.concatenate([vectors, np.zeros((*vectors.shape[:2], 1))], axis=2)
-        total = np.where(vectors > 0, vectors, vectors * self._last_damp) @ side.weights
-        return np.concatenate([vectors, total[..., None]], axis=2)
-
-    def _with_total(self, plain: Floats) -> Floats:
-        """Plain distributions, (Q, 2, k), with the prior of the open end as their last column."""
+    def _record(self) -> tuple[Floats, Floats, tuple[Mask, Mask], Floats, Floats]:
+        """What ``_ends`` reads at the current record; columns are its states and the open end."""
         weights = np.zeros(self.side.size) if self.side.weights is None else self.side.weights
-        return np.concatenate([plain, (plain @ weights)[..., None]], axis=2)
+        boosted = np.maximum(self.vectors, self.vectors * self._last_damp)
+        seen, plain = _append(self.vectors, boosted @ weights), _append(self.plain, self.plain @ weights)
+        return seen, plain, self._possible(), self.spent, self.losses
 
     @property
     def _last_damp(self) -> Floats:
         """What the record at the current distance damps if the series ends there, (Q, 1, 1)."""
-        last = self.losses if self.side.last_loss is None else np.full(len(self.rows), self.side.last_loss)
-        return np.exp(-last)[:, None, None]
+        return np.exp(-self.side.last_losses(self.losses))[:, None, None]
+
+    def _group_privacy(self, spent: Floats, losses: Floats) -> Floats:
+        """What group privacy allows at the ends of a record, (…, k + 1), from the losses before it and its own."""
+        return _append(np.repeat(spent[..., None], self.side.size, axis=-1), spent + self.side.last_losses(losses))
 
     def _one_record(self) -> None:
         side, m = self.side, len(self.side.kernels)
-        boosted = np.where(self.vectors > 0, self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
-        parts = np.concatenate([np.maximum(boosted, 0), np.maximum(-boosted, 0), self.plain], axis=1)
+        boosted = np.maximum(self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
+        positive = np.maximum(boosted, 0)
+        parts = np.concatenate([positive, positive - boosted, self.plain], axis=1)
         if m > 1:
             parts = parts @ side.kernels[(self.rows.offsets + self.distance) % m]
         else:
             parts = (parts.reshape(-1, side.size) @ side.kernels[0]).reshape(parts.shape)
         many = self.log_mu.shape[1]
-        self.spent = self.spent + self.losses
         self._move(1)
         self.plain = parts[:, 2 * many :]
         self.vectors = self._rounded_up(parts[:, :many], parts[:, many : 2 * many], 1)
 
     def _move(self, size: int) -> None:
-        """Count records, and follow which states are possible."""
+        """Count records and their losses, and follow which states are possible."""
+        self.spent = self.spent + size * self.losses
         m = len(self.side.kernels)
         if m > 1:
             self.reach = bool_product(self.reach, self.side.kernels[(np.arange(m) + self.distance) % m] > 0)
@@ -307,40 +343,41 @@ class Pass:
             out = np.where(lost & possible[:, None], TINY, out)
         return out
 
+    def skip(self, size: int) -> None:
+        """Go to the record behind a step without reading its ends."""
+        if size == 1:
+            self._one_record()
+        else:
+            self._pass_block(size)
+        self._rescale()
+
+    def _pass_block(self, size: int) -> tuple[Mask, Mask]:
+        """Go to the record behind a block; return which states its records can have given x, and given y."""
+        inside = self._possible(size)
+        possible = np.repeat(np.logical_or(*inside), self.log_mu.shape[1], axis=0)
+        flat = self._advance(self.vectors.reshape(-1, self.side.size), size, possible)
+        self.vectors = flat.reshape(self.vectors.shape)
+        self.plain = self.plain @ self.side.powers.plain(size)[0]
+        self._move(size)
+        return inside
+
     def block(self, size: int) -> Ends:
         """Read the ends of a block of records, and go to the record behind it."""
-        (count, many), k = self.log_mu.shape, self.side.size
-        start, plain = self._with_open_end(self.vectors), self._with_total(self.plain)
-        bend, plain_bend = self._bends(size)
-        before, inside = self._possible(), self._possible(size)
-        spent, losses = self.spent, self.losses
-        possible = np.repeat(np.logical_or(*inside), many, axis=0)
-        self.vectors = self._advance(self.vectors.reshape(-1, k), size, possible).reshape(count, many, k)
-        self.plain = self.plain @ self.side.powers.plain(size)[0]
-        self.spent = spent + size * losses
-        self._move(size)
-        stop, plain_stop = self._with_open_end(self.vectors), self._with_total(self.plain)
-        points = np.stack([plain, plain_stop])
-        read = self._ends(
-            np.stack([start, stop]),
-            points,
-            np.array([before, self._possible()]),
-            np.array([spent, self.spent]),
-            np.broadcast_to(losses, (2, count)),
-        )
+        k, first, (bend, plain_bend) = self.side.size, self._record(), self._bends(size)
+        inside = self._pass_block(size)
+        last = self._record()
+        read = self._ends(*map(np.array, zip(first, last, strict=True)))
         # Values between lie below the chord and a parabola: that is bounded on both halves of the block.
         halves = np.array([0.0, 0.5, 1.0])[:, None, None, None]
-        curve = (1 - halves) * start + halves * stop + (halves * (1 - halves) + 1 / 16) * bend
-        line, hump = (1 - halves) * plain + halves * plain_stop, (halves * (1 - halves) + 1 / 16) * plain_bend
-        bound = self._between(curve, (line - hump)[:, :, 0], (line + hump)[:, :, 1], np.array(inside), losses)
-        group = np.repeat((self.spent - losses)[:, None], k + 1, axis=1)
-        group[:, k] += losses if self.side.last_loss is None else self.side.last_loss
-        upper = np.minimum(bound + 2 * self.side.rounding(self.distance), group)
-        both = inside[0] & inside[1]
-        upper = np.where(np.concatenate([both, np.ones((count, 1), dtype=bool)], axis=1), upper, -np.inf)
-        at_ends = read.upper.max(axis=0)
-        if not self.side.known:
-            upper[:, :k] = -np.inf
+        hump = halves * (1 - halves) + 1 / 16
+        curve, line = ((1 - halves) * first[i] + halves * last[i] for i in (0, 1))
+        x, y = (line - hump * plain_bend)[:, :, 0], (line + hump * plain_bend)[:, :, 1]
+        bound = self._between(curve + hump * bend, x, y, np.array(inside))
+        group = self._group_privacy(self.spent - self.losses, self.losses)
+        allowed = _append(inside[0] & inside[1] & self.side.known, np.ones(len(self.rows), dtype=bool))
+        upper = np.where(allowed, np.minimum(bound + 2 * self.side.rounding(self.distance), group), -np.inf)
+        least, most = read.upper.min(axis=0), read.upper.max(axis=0)
+        at_ends = np.where(np.isneginf(least), most, least)
         if self.side.monotone:
             upper[:, k], at_ends[:, k] = read.upper[1, :, k], read.upper[0, :, k]
         with np.errstate(invalid="ignore"):
@@ -349,7 +386,7 @@ class Pass:
         tail, largest, spread = (part[1:2] for part in (read.tail, read.largest, read.spread))
         return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], loose[None])
 
-    def _between(self, curve: Floats, x: Floats, y: Floats, possible: Mask, losses: Floats) -> Floats:
+    def _between(self, curve: Floats, x: Floats, y: Floats, possible: Mask) -> Floats:
         """The largest root times prior ratio along a block, (Q, k + 1), from bounds at the ends of its halves.
 
         On each half numerator and denominator of the chord's root are linear, and so are the plain distributions. The
@@ -358,36 +395,30 @@ class Pass:
         side, k, many = self.side, self.side.size, self.log_mu.shape[1]
         columns = slice(0 if side.known else k, k + 1)
         out = np.full((len(self.rows), k + 1), np.inf)
-        positive = (curve[:-1, ..., columns] > 0) | (curve[1:, ..., columns] > 0)
-        after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
-        low, high = np.maximum(after - 1, 0), np.minimum(after, many - 1)
+        after = _after_positive((curve[:-1, ..., columns] > 0) | (curve[1:, ..., columns] > 0))
         row = np.arange(len(self.rows))[None, :, None]
-        width = np.minimum(self.log_mu[row, high] - self.log_mu[row, low], 700.0)
-        shift = np.clip(self.exponents[row, low] - self.exponents[row, high], -900, 900)
-        tops, levels = [], []
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for half in (slice(None, -1), slice(1, None)):
-                values = curve[half][..., columns]
-                above, below = (np.take_along_axis(values, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
-                above = np.ldexp(np.maximum(above, 0), shift) * np.exp(-width / 2)
-                tops.append(np.where(after == 0, 1.0, above * np.exp(width) - below))
-                bottom = np.where(after == 0, 1.0, above - below)
-                ratio = np.log(y[half][..., columns]) - np.log(np.maximum(x[half][..., columns], 0))
-                levels.append(np.log(tops[-1]) - np.log(bottom) + ratio)
-            bends = [
-                (first - second) / np.minimum(first, second)
-                for first, second in (tops, (y[:-1, :, columns], y[1:, :, columns]))
-            ]
-            bound = self.log_mu[row, low] + np.maximum(*levels) + (bends[0] ** 2 + bends[1] ** 2) / 8
+            ratios = np.log(y[..., columns]) - np.log(np.maximum(x[..., columns], 0))
+            bend_y = _relative_change(y[:-1, :, columns], y[1:, :, columns]) ** 2 / 8
+            # No value is positive at the next μ, whatever the prior ratios on the way.
+            bound = self.log_mu[row, np.minimum(after, many - 1)] + np.maximum(ratios[:-1], ratios[1:]) + bend_y
+            for stride in (0, 6):  # chords between near μ bend much where a value changes more along the block
+                low, high = np.maximum(after - 1 - stride, 0), np.minimum(after + stride, many - 1)
+                tops, levels = [], []
+                for half in (slice(None, -1), slice(1, None)):
+                    above, below, width = _at_two(curve[half][..., columns], self.log_mu, self.exponents, low, high)
+                    above = np.maximum(above, 0)
+                    tops.append(np.where(after == 0, 1.0, above * np.exp(width) - below))
+                    levels.append(np.log(tops[-1]) - np.log(np.where(after == 0, 1.0, above - below)) + ratios[half])
+                bend = _relative_change(*tops) ** 2 / 8 + bend_y
+                bound = np.fmin(bound, self.log_mu[row, low] + np.maximum(*levels) + bend)
         bound = np.where((after == many) | np.isnan(bound), np.inf, bound)
         out[:, columns] = bound.max(axis=0)
         if side.weights is None:
-            last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
             seen = np.maximum(curve[:-1], curve[1:])[..., :k]
-            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[:, None, None])
+            boosted = np.maximum(seen, seen * self._last_damp)
             least, most = np.maximum(np.minimum(x[:-1], x[1:]), 0)[..., :k], np.maximum(y[:-1], y[1:])[..., :k]
-            both = np.stack([possible, possible])
-            rounding = side.rounding(self.distance)
+            both, rounding = np.stack([possible, possible]), side.rounding(self.distance)
             out[:, k] = _any_start(boosted, least, most, both, self.log_mu, self.exponents, rounding)[0].max(axis=0)
         return out
 
@@ -402,15 +433,12 @@ class Pass:
         last = (bend + change * (1 - self._last_damp)) @ weights
         plain = np.abs(self.plain @ powers.kernel - self.plain) + 4 * side.rounding(1) * self.plain
         plain = plain @ (most @ powers.drift)
-        return (
-            np.concatenate([bend, last[..., None]], axis=2) * share,
-            np.concatenate([plain, (plain @ weights)[..., None]], axis=2) * share,
-        )
+        return _append(bend, last) * share, _append(plain, plain @ weights) * share
 
     def _change(self, vectors: Floats) -> Floats:
         """Bounds on the differences between vectors, (R, k), and those one record further."""
         powers = self.side.powers
-        boosted = np.where(vectors > 0, vectors, vectors * powers.damp)
+        boosted = np.maximum(vectors, vectors * powers.damp)
         return np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
 
     def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
@@ -427,36 +455,36 @@ class Pass:
             bend = self._change(vectors) @ (powers.plain(size)[1] @ powers.drift) * ((1 + 1e-9) * size * size / 2)
             kept = ((near >= 0) & (root * root >= bend)).all(axis=1)
             kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
-            open_rows = np.flatnonzero(~kept)
-            if len(open_rows):
-                if size <= 2 * self.distance * self.tolerance:
-                    power = powers.plain(size)[0]
-                    damp = powers.damp**size * (1 - share)
-                    rest = vectors[open_rows]
-                    upper = np.maximum(rest, 0) @ power * (1 + share) - np.maximum(-rest, 0) @ power * damp * (
-                        1 - share
-                    )
-                    out[open_rows] = upper
-                else:
-                    half = self._advance(vectors[open_rows], size // 2, possible[open_rows])
-                    out[open_rows] = self._advance(half, size // 2, possible[open_rows])
+            rest = np.flatnonzero(~kept)
+            if len(rest) and size <= 16 * self.distance * self.tolerance:
+                out[rest] = self._bound_behind(vectors[rest], size)
+            elif len(rest):
+                half = self._advance(vectors[rest], size // 2, possible[rest])
+                out[rest] = self._advance(half, size // 2, possible[rest])
         lost = parts.sum(axis=1) < TINY
         if lost.any():
             out = np.where(lost & possible & (np.abs(out) < TINY), TINY, out)
         return out
+
+    def _bound_behind(self, vectors: Floats, size: int) -> Floats:
+        """Upper bounds on vectors, (R, k), behind a block in which signs change: the block lemma."""
+        powers, share = self.side.powers, self.side.rounding(2 * size)
+        certain = np.abs(vectors) >= self._change(vectors) @ powers.plain(size)[1] * ((1 + 1e-9) * size)
+        positive = powers.apply(np.maximum(vectors, 0)[:, None], ~(certain & (vectors < 0)), size)[:, 0]
+        negative = powers.apply(np.maximum(-vectors, 0)[:, None], certain & (vectors > 0), size)[:, 0]
+        return positive * (1 + share) - negative * (1 - share)
 
     def _ends(self, seen: Floats, plain: Floats, possible: Mask, spent: Floats, losses: Floats) -> Ends:
         """Bounds from vectors, (c, Q, G, k + 1), and plain distributions, (c, Q, 2, k + 1), at some records."""
         side, k = self.side, self.side.size
         x, y = plain[:, :, 0], plain[:, :, 1]
         both = possible[:, 0] & possible[:, 1]
-        last = losses if side.last_loss is None else np.full_like(losses, side.last_loss)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(y) - np.log(x)
         ratio[..., :k] = np.where(both & ((x[..., :k] < TINY) | (y[..., :k] < TINY)), np.inf, ratio[..., :k])
         prior, upper = ratio.copy(), np.full(ratio.shape, -np.inf)
         if side.weights is None:
-            boosted = np.where(seen > 0, seen, seen * np.exp(-last)[..., None, None])[..., :k]
+            boosted = np.maximum(seen, seen * np.exp(-side.last_losses(losses))[..., None, None])[..., :k]
             any_bound, prior[..., k] = _any_start(
                 boosted, x[..., :k], y[..., :k], possible, self.log_mu, self.exponents, side.rounding(self.distance)
             )
@@ -473,25 +501,26 @@ class Pass:
         else:
             weighted = possible & (side.weights > 0)
             open_end = np.all(np.any(weighted, axis=3), axis=1)
-        group = np.concatenate([np.repeat(spent[..., None], k, axis=2), (spent + last)[..., None]], axis=2)
-        allowed = np.concatenate([both, open_end[..., None]], axis=2)
-        upper = np.where(allowed, np.minimum(upper, group), -np.inf)
+        upper = np.where(_append(both, open_end), np.minimum(upper, self._group_privacy(spent, losses)), -np.inf)
         either = possible[:, 0] | possible[:, 1]
-        positive = (seen[..., :k] > 0) & either[:, :, None]
-        dead = ~np.asarray(positive.any(axis=3))
-        least = np.where(dead, self.log_mu, np.inf).min(axis=2)
+        positive = (seen[..., :k] > 0) @ np.ones(k)  # counted by a product: numpy reduces short axes slowly
+        dead = positive == 0
+        least = np.where(dead, self.log_mu, np.inf).min(axis=2)  # +∞: no μ bounds the ends beyond
         largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
         smallest = np.where(possible[:, 0], np.where(possible[:, 1], ratio[..., :k], -np.inf), np.inf).min(axis=2)
-        tail = np.where(np.isinf(least), np.inf, np.where(np.isinf(least), 0.0, least) + largest + rounding)
+        beyond = 0.0 if side.monotone and not side.known else largest  # open ends alone have a prior ratio of 1
         with np.errstate(invalid="ignore"):
-            spread = largest - smallest
-        alive = (positive | ~either[:, :, None]).all(axis=3)
-        decided = np.asarray((dead | alive).all(axis=2))
+            tail, spread = np.where(np.isinf(least), np.inf, least + beyond + rounding), largest - smallest
+        decided = np.asarray((dead | (positive == either.sum(axis=2)[:, :, None])).all(axis=2))
         prior = np.where(np.isfinite(prior), prior, 0.0)
         return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
 
     def _rescale(self) -> None:
-        """Scale each vector with a power of two, so that nothing leaves the range of a double."""
+        """Scale each vector with a power of two from time to time, so that nothing leaves the range of a double."""
+        spent = float(self.spent.max(initial=0.0))
+        if self.distance < self.scaled_at + 8 and spent < self.scaled_spent + 50:
+            return
+        self.scaled_at, self.scaled_spent = self.distance, spent
         _, exponent = np.frexp(np.abs(self.vectors).max(axis=2))
         self.vectors = np.ldexp(self.vectors, -exponent[..., None])
         self.exponents = self.exponents + exponent
@@ -499,29 +528,44 @@ class Pass:
         self.plain = np.ldexp(self.plain, -exponent[:, None, None])
 
 
+def _append(columns: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Columns, (…, k), with one more behind them."""
+    return np.concatenate([columns, last[..., None]], axis=-1)
+
+
+def _relative_change(first: Floats, second: Floats) -> Floats:
+    return (first - second) / np.minimum(first, second)
+
+
+def _after_positive(positive: Mask) -> Ints:
+    """The number of the first μ behind all that are positive, (c, Q, v), of masks along rising μ, (c, Q, G, v)."""
+    return np.where(positive.any(axis=2), positive.shape[2] - np.argmax(positive[:, :, ::-1], axis=2), 0)
+
+
+def _at_two(signed: Floats, log_mu: Floats, exponents: Ints, low: Ints, high: Ints) -> tuple[Floats, Floats, Floats]:
+    """Values at a lower and a higher μ, on the scale of the higher one, and the distance of both log μ, (c, Q, v)."""
+    row = np.arange(len(log_mu))[None, :, None]
+    width = log_mu[row, high] - log_mu[row, low]
+    above, below = (np.take_along_axis(signed, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+    shift = np.clip(exponents[row, low] - exponents[row, high], -900, 900)
+    return np.ldexp(above, shift) * np.exp(-width / 2), below, width
+
+
 def chord_root(signed: Floats, log_mu: Floats, exponents: Ints) -> Floats:
     """The log of the root in μ of the chord between the last positive and the first negative value, (c, Q, v).
 
-    Args:
-        signed: values divided by √μ and by 2^exponent, (c, Q, G, v), along rising μ.
-        log_mu: (Q, G).
-        exponents: (Q, G).
-
-    Returns:
-        The smallest μ where none is positive; +∞ where the last one is.
+    Values, (c, Q, G, v), are divided by √μ and by 2^exponent. The smallest μ where none is positive; +∞ where the last
+    one is.
     """
-    many, positive = signed.shape[2], signed > 0
-    after = np.where(positive.any(axis=2), many - np.argmax(positive[:, :, ::-1], axis=2), 0)
-    high, low = np.minimum(after, many - 1), np.maximum(after - 1, 0)
-    row = np.arange(len(log_mu))[None, :, None]
-    log_low, log_high = log_mu[row, low], log_mu[row, high]
-    above, below = (np.take_along_axis(signed, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
-    shift = np.clip(exponents[row, low] - exponents[row, high], -900, 900)
-    above = np.ldexp(above, shift) * np.exp((log_low - log_high) / 2)
+    many, after = signed.shape[2], _after_positive(signed > 0)
+    low, high = np.maximum(after - 1, 0), np.minimum(after, many - 1)
+    above, below, width = _at_two(signed, log_mu, exponents, low, high)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = above / (above - below)
     share = np.where(np.isfinite(share), np.clip(share * (1 + 16 * UNIT), 0.0, 1.0), 1.0)
-    root = np.minimum(log_low + np.log1p(np.expm1(np.minimum(log_high - log_low, 700.0)) * share), log_high)
+    row = np.arange(len(log_mu))[None, :, None]
+    root = log_mu[row, low] + np.log1p(np.expm1(np.minimum(width, 700.0)) * share)
+    root = np.minimum(root, log_mu[row, high])
     return np.where(after == 0, log_mu[None, :, :1], np.where(after == many, np.inf, root))
 
 
@@ -544,18 +588,16 @@ def _any_start(
     bottom = np.maximum(above - below - noise, 0.0)  # B, at most
     best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
     u, v = np.triu_indices(k)
+    parts = (top, bottom, x[:, :, None], y[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for share in _best_shares(top, bottom, x[:, :, None], y[:, :, None], u, v):
-            mixed = [
-                part[..., u] * (1 - share) + part[..., v] * share
-                for part in (top, bottom, x[:, :, None], y[:, :, None])
-            ]
-            value = np.log(mixed[0]) + np.log(mixed[3]) - np.log(mixed[1]) - np.log(mixed[2])
-            value = np.where((mixed[3] > 0) & (mixed[0] > 0) & either[..., u] & either[..., v], value, -np.inf)
-            value = np.where(np.isnan(value), np.inf, value)
+        for share in _best_shares(*parts, u, v):
+            a, b, s, t = (part[..., u] * (1 - share) + part[..., v] * share for part in parts)
+            roots = np.log(a) - np.log(b)
+            value = roots + np.log(t) - np.log(s)
+            real = (t > 0) & (a > 0) & either[..., u] & either[..., v] & (width > 0)  # nothing is between equal μ
+            value = np.where(real, np.where(np.isnan(value), np.inf, value), -np.inf)
             pick = value.argmax(axis=3)[..., None]
             found = np.take_along_axis(value, pick, axis=3)[..., 0]
-            roots = np.log(mixed[0]) - np.log(mixed[1])
             root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
             best = np.maximum(best, found)
         ratio = np.where(either[:, :, 0] & (y > 0), y / x, 0.0)
@@ -563,101 +605,107 @@ def _any_start(
         last = np.where((g[:, :, -1] > 0).any(axis=2), np.inf, -np.inf)[..., None]
         bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)
         roots = np.concatenate([np.broadcast_to(log_mu[:, :1], first.shape), log_mu[:, :-1] + root, last], axis=2)
-    which = bounds.argmax(axis=2)[..., None]
-    bound = bounds.max(axis=2)
-    with np.errstate(invalid="ignore"):
-        return bound, bound - np.take_along_axis(roots, which, axis=2)[..., 0]
+        which = bounds.argmax(axis=2)[..., None]
+        return bounds.max(axis=2), np.take_along_axis(bounds - roots, which, axis=2)[..., 0]
 
 
 def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> list[Floats | float]:
     """Shares of state v at which (s·a)(s·y)/((s·b)(s·x)) may be largest for mixtures of u and v."""
-    numerator = [a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]]
-    denominator = [b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]]
-    (n0, n1, n2), (d0, d1, d2) = numerator, denominator
+    n0, n1, n2 = a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]
+    d0, d1, d2 = b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]
     square, line, rest = n2 * d1 - n1 * d2, 2 * (n2 * d0 - n0 * d2), n1 * d0 - n0 * d1
     root = np.sqrt(np.maximum(line * line - 4 * square * rest, 0.0))
     half = -(line + np.where(line >= 0, root, -root)) / 2
-    odds = [half / square, rest / half]
-    shares = [np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds]
-    return [0.0, 1.0, *shares]
+    odds = (half / square, rest / half)
+    return [0.0, 1.0, *(np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds)]
 
 
-def explicit(
-    side: Side,
-    rows: Rows,
-    log_mu: Floats,
-    sizes: Ints,
-    tolerance: float,
-    open_ends: list[Floats] | None = None,
-) -> Iterator[tuple[Floats, Floats]]:
-    """What the algorithm that asks the questions of one μ a row adds at the first record of each step, (Q, k + 1).
+def explicit(side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float) -> Iterator[tuple[Floats, Floats]]:
+    """What algorithms that ask the questions of one μ each, (Q, G), add at the first record of some steps.
 
-    The second of each pair of arrays has the prior ratios, as logarithms.
-
-    These are lower bounds: the algorithm exists. Inside a block the questions of its first record are asked, unless
-    they change; then the block is halved. Vectors at the open ends of the first row, (4, k), are added to a list.
+    Pairs of arrays: values, (c, Q, G, k + 1), which are lower bounds because the algorithms exist, and prior ratios as
+    logarithms, (c, Q, k + 1). Inside a step of several records the questions of its first record are asked; steps in
+    which they change are halved down to a share, the tolerance, of the distance.
     """
-    at, m = np.arange(len(rows)), len(side.kernels)
-    kernel = side.kernels[rows.offsets % m]
-    plain = np.stack([kernel[at, rows.x], kernel[at, rows.y]], axis=1)
-    asked, half = plain.copy(), np.exp(log_mu / 2)[:, None]
-    distance, spent_rounding = 1, 0.0
-    for size in sizes.tolist():
-        loss = side.losses[(rows.offsets + distance - 1) % len(side.losses)]
-        yield _reached(side, asked, plain, loss, half, spent_rounding)
-        if open_ends is not None:
-            damp = np.where(asked[0, 0] / half[0] > asked[0, 1] * half[0], 1.0, np.exp(-loss[0]))
-            open_ends.append(np.concatenate([asked[0] * damp, plain[0]]))
-        if size == 1:
-            damp = np.where(
-                asked[:, :1] / half[:, None] > asked[:, 1:] * half[:, None], 1.0, np.exp(-loss)[:, None, None]
-            )
-            kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
-            asked, plain = (asked * damp) @ kernels, plain @ kernels
-        else:
-            asked = _ask(side.powers, asked, half, size, max(1, int(2 * distance * tolerance)))
-            plain = plain @ side.powers.plain(size)[0]
-        distance += size
-        spent_rounding = 4 * side.rounding(distance)
-        asked = asked / asked.max(axis=(1, 2), keepdims=True).clip(TINY)
-        plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
+    half = np.exp(log_mu / 2)[..., None]
+    return (_reached(side, half, *records) for records in follow(side, rows, log_mu, sizes, tolerance))
 
 
-def _ask(powers: KernelPowers, asked: Floats, half: Floats, size: int, smallest: int) -> Floats:
+def follow(
+    side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float
+) -> Iterator[tuple[Floats, Floats, Floats, Ints]]:
+    """Numerators and denominators of explicit algorithms at the first record of some steps, (c, Q, G, 2, k).
+
+    Beside them distributions given either value, (c, Q, 2, k), losses of the records, (c, Q), and distances, (c,).
+    """
+    m, damps, plain = len(side.kernels), np.exp(-side.losses), side.neighbours(rows)
+    asked = np.repeat(plain[:, None], log_mu.shape[1], axis=1)
+    scale = np.exp(np.stack([-log_mu, log_mu], axis=2) / 2)[..., None]
+    distances = 1 + np.cumsum(sizes) - sizes
+    for first in range(0, len(sizes), 32):
+        some, out = slice(first, first + 32), []
+        which = (rows.offsets + distances[some, None] - 1) % len(side.losses)
+        for size, distance, loss in zip(sizes[some].tolist(), distances[some].tolist(), which, strict=True):
+            out.append((asked, plain))
+            if size == 1:
+                weighed = asked * scale
+                damp = np.where(weighed[:, :, 0] > weighed[:, :, 1], 1.0, damps[loss][:, None, None])
+                kernels = side.kernels[(rows.offsets + distance) % m] if m > 1 else side.kernels[0]
+                asked = asked * damp[:, :, None]
+                flat = asked.reshape(len(rows), -1, side.size) if m > 1 else asked.reshape(-1, side.size)
+                asked, plain = (flat @ kernels).reshape(asked.shape), plain @ kernels
+            else:
+                smallest = max(1, int(2 * distance * tolerance))
+                flat, weights = asked.reshape(-1, 2, side.size), scale.reshape(-1, 2, 1)
+                asked = _ask(side.powers, flat, weights, size, smallest).reshape(asked.shape)
+                plain = plain @ side.powers.plain(size)[0]
+            top = asked.max(axis=(2, 3), keepdims=True)
+            if top.min() < 1e-30:  # subnormal numbers have lost their digits
+                asked = np.where(top < TINY, 0.0, asked / top.clip(TINY))
+                plain = plain / plain.max(axis=(1, 2), keepdims=True).clip(TINY)
+        yield np.array([a for a, _ in out]), np.array([b for _, b in out]), side.losses[which], distances[some]
+
+
+def _ask(powers: KernelPowers, asked: Floats, scale: Floats, size: int, smallest: int) -> Floats:
     """Pass a block with the questions of its first record; halved where the questions of its last one differ."""
-    signs = asked[:, 0] / half > asked[:, 1] * half
+    weighed = asked * scale
+    signs = weighed[:, 0] > weighed[:, 1]
     out = powers.apply(asked, signs, size)
     if size > smallest:
-        changed = np.flatnonzero(((out[:, 0] / half > out[:, 1] * half) != signs).any(axis=1))
+        weighed = out * scale
+        changed = np.flatnonzero(((weighed[:, 0] > weighed[:, 1]) != signs).any(axis=1))
         if len(changed):
-            middle = _ask(powers, asked[changed], half[changed], size // 2, smallest)
-            out[changed] = _ask(powers, middle, half[changed], size // 2, smallest)
+            middle = _ask(powers, asked[changed], scale[changed], size // 2, smallest)
+            out[changed] = _ask(powers, middle, scale[changed], size // 2, smallest)
     return out
 
 
 def _reached(
-    side: Side, asked: Floats, plain: Floats, loss: Floats, half: Floats, rounding: float
+    side: Side, half: Floats, asked: Floats, plain: Floats, losses: Floats, distances: Ints
 ) -> tuple[Floats, Floats]:
-    """The ends of one record and their prior ratios, (Q, k + 1) each."""
-    k = side.size
-    out = np.full((len(asked), k + 1), -np.inf)
-    last = loss if side.last_loss is None else np.full_like(loss, side.last_loss)
-    damp = np.where(asked[:, 0] / half > asked[:, 1] * half, 1.0, np.exp(-last)[:, None])
-    n, d, x, y = asked[:, 0], asked[:, 1], plain[:, 0], plain[:, 1]
-    prior = np.zeros_like(out)
+    """The ends of some records, (c, Q, G, k + 1), and their prior ratios, (c, Q, k + 1); ``half`` is √μ, (Q, G, 1)."""
+    k, rounding = side.size, 4 * side.rounding(1) * (distances - 1)[:, None, None]
+    out = np.full((*asked.shape[:3], k + 1), -np.inf)
+    n, d, x, y = asked[..., 0, :], asked[..., 1, :], plain[..., 0, :], plain[..., 1, :]
+    damp = np.where(n / half > d * half, 1.0, np.exp(-side.last_losses(losses))[..., None, None])
+    prior = np.zeros((*x.shape[:2], k + 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        prior[:, :k] = np.log(y) - np.log(x)
+        prior[..., :k] = np.log(y) - np.log(x)
         if side.known:
-            sound = (n > TINY) & (d > TINY) & (x > TINY) & (y > TINY)
-            out[:, :k] = np.where(sound, np.log(n) - np.log(d) + prior[:, :k] - rounding, -np.inf)
+            sound = (n > TINY) & (d > TINY) & ((x > TINY) & (y > TINY))[:, :, None]
+            value = np.log(n) - np.log(d) + prior[:, :, None, :k] - rounding[..., None]
+            out[..., :k] = np.where(sound, value, -np.inf)
         if side.weights is None:
-            out[:, k] = best_first_distribution(n * damp, d * damp, x, y)[0] - rounding
+            flat = [np.broadcast_to(part, n.shape).reshape(-1, k) for part in (x[:, :, None], y[:, :, None])]
+            best = best_first_distribution((n * damp).reshape(-1, k), (d * damp).reshape(-1, k), *flat)[0]
+            out[..., k] = best.reshape(n.shape[:3]) - rounding
         else:
-            parts = [(vector @ side.weights) for vector in (n * damp, d * damp, x, y)]
-            logs = [np.log(part) for part in parts]
-            prior[:, k] = logs[3] - logs[2]
-            found = logs[0] - logs[1] + prior[:, k] - rounding
-            out[:, k] = np.where(np.min(parts, axis=0) > TINY, found, -np.inf)
+            over, under = (n * damp) @ side.weights, (d * damp) @ side.weights
+            first, second = x @ side.weights, y @ side.weights
+            prior[..., k] = np.log(second) - np.log(first)
+            value = np.log(over) - np.log(under) + prior[:, :, None, k] - rounding
+            sound = (np.minimum(over, under) > TINY) & (np.minimum(first, second) > TINY)[:, :, None]
+            out[..., k] = np.where(sound, value, -np.inf)
     return out, np.where(np.isfinite(prior), prior, 0.0)
 
 

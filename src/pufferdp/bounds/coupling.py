@@ -1,0 +1,137 @@
+"""The cheapest coupling of two distributions, where the most expensive target decides.
+
+Given a distribution p of rows, a distribution q of columns and log prices W, minimise
+
+    max over j of Σ_i C(i, j)·e^W(i, j) / q(j)    over all C ≥ 0 with row sums p.
+
+This is a linear programme. Every such C gives an upper bound on log E_p[g]/E_q[g] for all functions g > 0 with
+g(i) ≤ e^W(i, j)·g(j). The plan that the solver returns is therefore corrected until its rows sum to p and priced again:
+an inaccurate solution makes the bound larger, never smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints
+
+_ROUNDING: Final = 1e-12
+"""Relative allowance for the rounding of a price, more than its sums of positive terms can lose."""
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingProblem:
+    """Two distributions with positive entries, and the log price of each pair of their points."""
+
+    rows: Floats
+    columns: Floats
+    log_prices: Floats
+
+    @classmethod
+    def on_support(cls, rows: Floats, columns: Floats, log_prices: Floats) -> CouplingProblem:
+        """The problem restricted to points of positive probability."""
+        return cls(rows[rows > 0], columns[columns > 0], log_prices[np.ix_(rows > 0, columns > 0)])
+
+
+def least_log_prices(problems: Sequence[CouplingProblem]) -> list[float]:
+    """The log price of the cheapest coupling of each problem, rounded up.
+
+    >>> problem = CouplingProblem(np.array([0.5, 0.5]), np.array([1.0]), np.log([[1.0], [3.0]]))
+    >>> [round(float(np.exp(price)), 9) for price in least_log_prices([problem])]
+    [2.0]
+    """
+    plans = [_small_plan(problem) for problem in problems]
+    others = [problem for problem, plan in zip(problems, plans, strict=True) if plan is None]
+    solved = iter(_solve_programme(others) if others else [])
+    return [
+        _log_price(problem, next(solved) if plan is None else plan)
+        for problem, plan in zip(problems, plans, strict=True)
+    ]
+
+
+def _small_plan(problem: CouplingProblem) -> Floats | None:
+    """The best plan where one side has at most two points, by sorting; None otherwise.
+
+    With two columns each row goes to the column that is relatively cheaper, and one row is split so that both columns
+    cost as much. With two rows each column is filled by one of them, at one price for all, and one column by both.
+    """
+    p, q = problem.rows, problem.columns
+    prices = np.exp(np.maximum(problem.log_prices - problem.log_prices.max(), -600.0))
+    if len(q) == 1:
+        return p[:, None]
+    if len(p) == 1:
+        return np.asarray(q / prices)
+    if len(q) == 2:
+        first = _split(p * prices[:, 0] / q[0], p * prices[:, 1] / q[1], prices[:, 0] / prices[:, 1])
+        return np.stack([p * first, p * (1 - first)], axis=1)
+    if len(p) == 2:
+        first = _split(q / prices[0] / p[0], q / prices[1] / p[1], prices[0] / prices[1])
+        return np.stack([first * q / prices[0], (1 - first) * q / prices[1]])
+    return None
+
+
+def _split(first: Floats, second: Floats, ratio: Floats) -> Floats:
+    """The share of each item that goes first, by rising ratio, such that Σ share·first = Σ (1 − share)·second."""
+    order = np.argsort(ratio)
+    filled = np.concatenate([[0.0], np.cumsum(first[order])])
+    rest = second.sum() - np.concatenate([[0.0], np.cumsum(second[order])])
+    at = int(np.argmax(filled[1:] >= rest[1:]))
+    share = np.zeros(len(first))
+    share[order[:at]] = 1.0
+    share[order[at]] = np.clip((rest[at] - filled[at]) / (first[order[at]] + second[order[at]]), 0.0, 1.0)
+    return share
+
+
+def _solve_programme(problems: Sequence[CouplingProblem]) -> list[Floats]:
+    """The plans of all problems from one block-diagonal linear programme; zeros where the solver fails."""
+    from scipy.optimize import linprog
+
+    begins = np.cumsum([0, *(problem.log_prices.size for problem in problems)])
+    entries, width = int(begins[-1]), int(begins[-1]) + len(problems)
+    equal, above = list[tuple[Floats, Ints, Ints]](), list[tuple[Floats, Ints, Ints]]()
+    row_at = column_at = 0
+    for n, problem in enumerate(problems):
+        rows, columns = problem.log_prices.shape
+        at = np.arange(rows * columns)
+        equal.append((np.ones(at.size), row_at + at // columns, begins[n] + at))
+        # The solver drops coefficients below 1e-9: small probabilities of columns make coefficients larger.
+        prices = np.exp(problem.log_prices - problem.log_prices.max()).ravel() / problem.columns[at % columns]
+        above.append((prices, column_at + at % columns, begins[n] + at))
+        above.append((-np.ones(columns), column_at + np.arange(columns), np.full(columns, entries + n)))
+        row_at, column_at = row_at + rows, column_at + columns
+    result = linprog(
+        np.concatenate([np.zeros(entries), np.ones(len(problems))]),
+        A_ub=_sparse(above, (column_at, width)),
+        b_ub=np.zeros(column_at),
+        A_eq=_sparse(equal, (row_at, width)),
+        b_eq=np.concatenate([problem.rows for problem in problems]),
+        bounds=(0, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    solution = result.x if result.x is not None else np.zeros(width)
+    return [solution[begins[n] : begins[n + 1]].reshape(p.log_prices.shape) for n, p in enumerate(problems)]
+
+
+def _sparse(parts: list[tuple[Floats, Ints, Ints]], shape: tuple[int, int]) -> Any:
+    from scipy.sparse import coo_array
+
+    values, rows, columns = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    return coo_array((values, (rows, columns)), shape=shape).tocsr()
+
+
+def _log_price(problem: CouplingProblem, plan: Floats) -> float:
+    """The log price of a plan after its rows are corrected to sum to the distribution of the rows."""
+    plan = np.maximum(plan, 0.0)
+    sums = plan.sum(axis=1)
+    empty = sums <= 0
+    plan[empty, np.argmin(problem.log_prices[empty], axis=1)] = 1.0
+    plan *= (problem.rows / np.where(empty, 1.0, sums))[:, None]
+    with np.errstate(divide="ignore"):
+        columns = np.logaddexp.reduce(np.log(plan) + problem.log_prices, axis=0) - np.log(problem.columns)
+    price = float(columns.max())
+    return price + _ROUNDING * (1 + abs(price))

@@ -1,1 +1,0 @@
-"""How a tight curve is worked out: one way for each kind of chain, all with the same verbs."""
