@@ -219,7 +219,7 @@ class BlockOdds:
 
 
 def _log_odds(kernels: Floats, steps: int) -> float:
-    """Δ of so many steps at once, from the worst phase; with room for rounding where steps nearly forget.
+    """Δ of so many steps at once, from the worst phase; with a margin for rounding where steps nearly forget.
 
     Δ never rises with the number of steps: after a thousand no more are taken.
     """

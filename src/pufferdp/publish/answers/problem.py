@@ -351,7 +351,7 @@ class Mechanism(ABC):
         return False
 
     def find(self, problem: Problem) -> Calibrated:
-        """σ and what it rests on. Raises NotApplicableError when there is no guarantee."""
+        """σ and what it rests on; mechanisms that override ``calibrate`` need none. Raises NotApplicableError."""
         raise NotImplementedError
 
     def calibrate(self, problem: Problem) -> Calibration:
