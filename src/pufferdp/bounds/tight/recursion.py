@@ -66,6 +66,10 @@ class Side:
     """Whether the adversary may know records."""
     last_loss: float | None = None
     """The DP loss of the last record of a series, where it differs from the others."""
+    shown: Ints | None = None
+    """(k,): the value that each state shows, where algorithms read values and not states; None: states are read."""
+    mixes_values: bool = True
+    """Whether a last record with any distribution may have states that show different values."""
 
     @property
     def size(self) -> int:
@@ -76,6 +80,18 @@ class Side:
     def uniform(self) -> bool:
         """Whether all targets see the same side, so that blocks of records can be passed at once."""
         return len(self.kernels) == 1 and len(self.losses) == 1
+
+    @cached_property
+    def mixtures(self) -> tuple[Ints, Ints]:
+        """Pairs of states, each with itself too, of which the last record may have any mixture."""
+        u, v = np.triu_indices(self.size)
+        alike = slice(None) if self.shown is None or self.mixes_values else self.shown[u] == self.shown[v]
+        return u[alike], v[alike]
+
+    @cached_property
+    def values(self) -> Floats | None:
+        """(values, k): 1 where a state shows the value; None: every state has a value of its own."""
+        return None if self.shown is None else (np.unique(self.shown)[:, None] == self.shown).astype(float)
 
     @cached_property
     def monotone(self) -> bool:
@@ -296,8 +312,11 @@ class Pass:
     def _record(self) -> tuple[Floats, Floats, tuple[Mask, Mask], Floats, Floats]:
         """What ``_ends`` reads at the current record; columns are its states and the open end."""
         weights = np.zeros(self.side.size) if self.side.weights is None else self.side.weights
-        boosted = np.maximum(self.vectors, self.vectors * self._last_damp)
-        seen, plain = _append(self.vectors, boosted @ weights), _append(self.plain, self.plain @ weights)
+        totals = self.vectors * weights
+        if self.side.values is not None:
+            totals = totals @ self.side.values.T  # an algorithm reads the value of the last record alone
+        last = np.maximum(totals, totals * self._last_damp).sum(axis=2)
+        seen, plain = _append(self.vectors, last), _append(self.plain, self.plain @ weights)
         return seen, plain, self._possible(), self.spent, self.losses
 
     @property
@@ -311,6 +330,9 @@ class Pass:
 
     def _one_record(self) -> None:
         side, m = self.side, len(self.side.kernels)
+        if side.values is not None:
+            self._one_value(side.values)
+            return
         boosted = np.maximum(self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
         positive = np.maximum(boosted, 0)
         parts = np.concatenate([positive, positive - boosted, self.plain], axis=1)
@@ -322,6 +344,25 @@ class Pass:
         self._move(1)
         self.plain = parts[:, 2 * many :]
         self.vectors = self._rounded_up(parts[:, :many], parts[:, many : 2 * many], 1)
+
+    def _one_value(self, values: Floats) -> None:
+        """Go one record further where algorithms read values: states that show one value are added up before boost.
+
+        What an algorithm says about later records depends on a record's value and on the next state, not on the state
+        itself (docs/theory/hidden.md).
+        """
+        kernel, share, shape = self.side.kernels[0], self.side.rounding(1), self.vectors.shape
+        damp = np.exp(-self.losses)[:, None, None]
+        raised, lowered = np.zeros(shape), np.zeros(shape)
+        for states in values > 0:
+            own = self.vectors[..., states].reshape(-1, int(states.sum()))
+            up, down = ((np.maximum(part, 0) @ kernel[states]).reshape(shape) for part in (own, -own))
+            total = up * (1 + share) - down * (1 - share)
+            raised += np.maximum(total, 0)
+            lowered += np.maximum(-total, 0)
+        self.plain = self.plain @ kernel
+        self._move(1)
+        self.vectors = self._rounded_up(raised, lowered * damp, 1)
 
     def _move(self, size: int) -> None:
         """Count records and their losses, and follow which states are possible."""
@@ -419,7 +460,8 @@ class Pass:
             boosted = np.maximum(seen, seen * self._last_damp)
             least, most = np.maximum(np.minimum(x[:-1], x[1:]), 0)[..., :k], np.maximum(y[:-1], y[1:])[..., :k]
             both, rounding = np.stack([possible, possible]), side.rounding(self.distance)
-            out[:, k] = _any_start(boosted, least, most, both, self.log_mu, self.exponents, rounding)[0].max(axis=0)
+            bound = _any_start(boosted, least, most, both, self.log_mu, self.exponents, rounding, side.mixtures)[0]
+            out[:, k] = bound.max(axis=0)
         return out
 
     def _bends(self, size: int) -> tuple[Floats, Floats]:
@@ -485,9 +527,8 @@ class Pass:
         prior, upper = ratio.copy(), np.full(ratio.shape, -np.inf)
         if side.weights is None:
             boosted = np.maximum(seen, seen * np.exp(-side.last_losses(losses))[..., None, None])[..., :k]
-            any_bound, prior[..., k] = _any_start(
-                boosted, x[..., :k], y[..., :k], possible, self.log_mu, self.exponents, side.rounding(self.distance)
-            )
+            rounding, parts = side.rounding(self.distance), (boosted, x[..., :k], y[..., :k], possible)
+            any_bound, prior[..., k] = _any_start(*parts, self.log_mu, self.exponents, rounding, side.mixtures)
         elif side.monotone:
             prior[..., k] = 0.0
         rounding = 2 * side.rounding(self.distance)
@@ -570,7 +611,14 @@ def chord_root(signed: Floats, log_mu: Floats, exponents: Ints) -> Floats:
 
 
 def _any_start(
-    boosted: Floats, x: Floats, y: Floats, possible: Mask, log_mu: Floats, exponents: Ints, rounding: float
+    boosted: Floats,
+    x: Floats,
+    y: Floats,
+    possible: Mask,
+    log_mu: Floats,
+    exponents: Ints,
+    rounding: float,
+    mixtures: tuple[Ints, Ints],
 ) -> tuple[Floats, Floats]:
     """What no algorithm passes at an open end whose record has any distribution s, and its prior ratio, (c, Q) each.
 
@@ -587,7 +635,7 @@ def _any_start(
     top = np.exp(width) * (above + noise) - below  # A/μ, at least
     bottom = np.maximum(above - below - noise, 0.0)  # B, at most
     best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
-    u, v = np.triu_indices(k)
+    u, v = mixtures
     parts = (top, bottom, x[:, :, None], y[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for share in _best_shares(*parts, u, v):

@@ -76,7 +76,7 @@ class Problem:
     @cached_property
     def slopes(self) -> Floats:
         """What each side adds at small losses, (2, N)."""
-        found = np.array([_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        found = np.array([small_loss_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
         return found if self.records is None else np.where(self.records == 0, 1e-15, found)
 
     @cached_property
@@ -119,7 +119,7 @@ class Problem:
         return np.stack([before, np.full(len(before), ENDLESS)])
 
 
-def _slope(side: Side, rows: Rows, length: int | None) -> Floats:
+def small_loss_slope(side: Side, rows: Rows, length: int | None) -> Floats:
     """Losses times total variations, summed over distances, (N,); uniform sides are read where distances double."""
     m, total, before, distance, power = len(side.kernels), np.zeros(len(rows)), 0, 1, side.kernels
     most = min(1 << 40 if side.uniform else 64, length or ENDLESS)

@@ -1,0 +1,322 @@
+"""A leakage bound for chains of hidden states: any DP algorithm, every adversary, any length (docs/theory/hidden.md).
+
+Hidden states z follow a Markov chain, and each shows one record value x = f(z). An algorithm with privacy loss τ for
+every record has a privacy loss of at most τ for every hidden state, so the recursion of Theorem 1 bounds what it adds
+on one side of a record, between two hidden states z and z' of that record: V(z, z') ≥ log E[L | z]/E[L | z'].
+
+- **Nothing known on a side**: the series ends behind n records.
+- **Nearest known record at distance d**: the d − 1 records before it are unknown. The adversary knows the value of the
+  record, not its hidden state. What is known beyond it gives the hidden states c that show the value any weights h(c),
+  and two states decide (the lemma of "Any start" in docs/theory/tight.md). What the algorithm says about records beyond
+  it differs between two such states by at most e^V̄, where V̄ bounds V(c, c') for states of one value. So the known
+  record is a last record with privacy loss V̄ and free weights.
+- **V̄** is any number that is at least the largest V(c, c') computed with it. Induction on the number of known records
+  proves that it is a bound.
+
+**The target** shows a or b. Let M(z, z') = V(z, z') of both sides together, for z showing a and z' showing b. If
+φ(z) − ψ(z') ≥ M(z, z') for all of them, then E[L | a]/E[L | b] ≤ e^τ · mean(e^φ)/mean(e^ψ): with κ the least
+L(z')e^{−ψ(z')}, every L(z) is at most e^τ κ e^{φ(z)} and every L(z') is at least κ e^{ψ(z')}. The means are over hidden
+states given the value and what is known: their weights are those of the chain times weights whose ratio between two
+states is at most e^ρ, the largest ratio of transition probabilities over d records. The largest such mean gives one
+group of states the largest weight and the others the least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
+from pufferdp.bounds.tight.search import ENDLESS
+from pufferdp.bounds.tight.series import TOLERANCE, reversed_kernel, small_loss_slope
+
+_GRID: Final = 20
+"""Values of log μ up to what a pair of hidden states is expected to add, and as many for prior ratios far from 1."""
+_NEAR: Final = 24
+"""Distances of known records that are looked at first, because they decide most often."""
+_MOST_EVIDENCE: Final = 40.0
+"""Evidence above this says that everything is learned."""
+_SHORT: Final = 48
+"""Records up to which every position of a series is bounded by itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideClasses:
+    """Bounds on one side of a record, by what is known there."""
+
+    distance: Ints
+    """(C,): the nearest known record lies at this distance, or up to the next distance of the list; rising."""
+    evidence: Floats
+    """(C, h, h): log E[L | z]/E[L | z'] is at most this."""
+    weights: Floats
+    """(C, h, h): by what is known, z has at most this log weight more than z'."""
+    records: Ints
+    """(E,): rising numbers of records on a side of which nothing is known."""
+    ended: Floats
+    """(E, h, h): the evidence of at most so many records, of which none is known."""
+
+    def up_to(self, records: int) -> tuple[Floats, Floats]:
+        """Evidence and weights of all classes of a side of some number of records, (C', h, h) each."""
+        known = self.distance <= records
+        evidence, weights = self.evidence[known], self.weights[known]
+        if len(self.ended):
+            ended = self.ended[min(int(np.searchsorted(self.records, records)), len(self.ended) - 1)][None]
+            evidence, weights = np.concatenate([ended, evidence]), np.concatenate([0 * ended, weights])
+        return evidence, weights
+
+
+class PotentialBound:
+    """The largest leakage about a record value, for any algorithm with privacy loss τ for every record.
+
+    >>> stay = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.2, 0.2, 0.6]]
+    >>> bound = PotentialBound(stay, [0, 0, 1], length=1000)
+    >>> 0.1 < bound(0.1) < 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        transition: npt.ArrayLike,
+        shown: npt.ArrayLike,
+        *,
+        start: str | npt.ArrayLike = "stationary",
+        length: int | None = None,
+        adversary: str = "bdp",
+    ) -> None:
+        """Prepare the bound for one chain of hidden states.
+
+        Args:
+            transition: transition probabilities of the hidden states.
+            shown: the record value that each hidden state shows, as a number.
+            start: the distribution of the first hidden state, "stationary" or "any"; a given one is bounded as any.
+            length: the number of records; None: without end.
+            adversary: bdp, pufferfish or dp.
+        """
+        self.length = None if length is None else checks.length(length)
+        self.adversary = inputs.adversary(adversary)
+        chain = inputs.chain(transition, start)
+        used = np.flatnonzero(chain.start > 0) if chain.stationary and chain.start is not None else np.arange(chain.size)
+        self.shown = np.asarray(shown, dtype=np.int64)[used]
+        kernel = chain.kernels[0][np.ix_(used, used)]
+        self._stationary = chain.stationary
+        self._prior = chain.start[used] if chain.stationary and chain.start is not None else np.ones(len(used))
+        self._kernels = (reversed_kernel(self._prior, kernel) if chain.stationary else kernel.T.copy(), kernel)
+        self._beyond = [0.0, 0.0]
+
+    def __call__(self, loss: float) -> float:
+        """The bound at this privacy loss for every record."""
+        tau = inputs.loss(loss)
+        if tau == 0 or len(np.unique(self.shown)) < 2:
+            return 0.0
+        if self.adversary == "dp" or self.length == 1:
+            return tau
+        group_privacy = math.inf if self.length is None else tau * self.length
+        sides = [self._side(number, tau) for number in (0, 1)]
+        most = np.iinfo(np.int64).max if self.length is None else self.length - 1
+        places = [(most, most)] if most >= _SHORT else [(i, most - i) for i in range(most + 1)]
+        leakage = 0.0
+        for place in places:
+            classes = [side.up_to(records) for side, records in zip(sides, place, strict=True)]
+            leakage = max(leakage, self._both_sides(*classes, leakage))
+        return min(group_privacy, tau + leakage)
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest privacy loss whose bound is at most ``epsilon``, to within one per cent."""
+        allowed = inputs.target(epsilon)
+        rows = _pairs(self.shown[:, None] != self.shown)
+        # By how much correlation multiplies small losses, about; larger losses are not tried.
+        slope = sum(float(small_loss_slope(self._open_side(kernel, 1.0), rows, self.length).max()) for kernel in self._kernels)
+        return largest_loss(self, allowed, 10 * TOLERANCE, min(allowed, 3 * allowed / (1 + slope)))
+
+    def _side(self, number: int, tau: float) -> SideClasses:
+        """The classes of the side before (0) or after (1) a record."""
+        kernel, size = self._kernels[number], len(self.shown)
+        free_start = number == 0 and not self._stationary
+        rows = _pairs(np.ones((size, size), dtype=bool))
+        # Without a distribution that the chain keeps, a series ends as if its last record were known with any weights.
+        records, ended = self._nothing_known(self._open_side(kernel, tau), rows)
+        if free_start:
+            records, ended = records[:0], ended[:0]
+        elif self.adversary == "pufferfish":
+            return SideClasses(records[:0], ended[:0], ended[:0], records, ended)
+        beyond = self._evidence_beyond(number, tau, free_start) if self.adversary == "bdp" else 0.0
+        if math.isinf(beyond):  # everything may be learned
+            free = np.where(np.eye(size, dtype=bool), 0.0, np.inf)[None]
+            return SideClasses(np.zeros(1, dtype=np.int64), free, free, records, ended)
+        distance, evidence, weights = self._nearest_known(self._known_side(kernel, tau, beyond, free_start), rows)
+        if free_start:  # the target may be the first record
+            distance = np.concatenate([[0], distance])
+            evidence = np.concatenate([np.zeros((1, size, size)), evidence])
+            weights = np.concatenate([np.where(np.eye(size, dtype=bool), 0.0, np.inf)[None], weights])
+        return SideClasses(distance, evidence, weights, records, ended)
+
+    def _open_side(self, kernel: Floats, tau: float) -> Side:
+        """A side on which nothing is known."""
+        return Side(kernel[None], np.array([tau]), np.ones(len(kernel)), False, None, self.shown)
+
+    def _known_side(self, kernel: Floats, tau: float, beyond: float, free_start: bool) -> Side:
+        """A side whose nearest known record shows a value, and the evidence beyond it is at most ``beyond``."""
+        last_loss = max(tau, beyond) if free_start else beyond
+        return Side(kernel[None], np.array([tau]), None, False, last_loss, self.shown, mixes_values=free_start)
+
+    def _evidence_beyond(self, number: int, tau: float, free_start: bool) -> float:
+        """V̄: a number that is at least the largest evidence between states of one value computed with it.
+
+        Near known records decide about it, so that it is raised until it is large enough for them, and then checked.
+        """
+        kernel, rows = self._kernels[number], _pairs(self.shown[:, None] == self.shown)
+        if not len(rows):
+            return 0.0
+        least = 0.0 if free_start else float(self._nothing_known(self._open_side(kernel, tau), rows)[1].max())
+        # Group privacy over the records beyond a known neighbour of the target.
+        most = math.inf if self.length is None else max(0, self.length - 2) * tau
+        beyond, near = max(least, self._beyond[number] * tau), _NEAR
+        while beyond < min(most, _MOST_EVIDENCE):
+            side = self._known_side(kernel, tau, beyond, free_start)
+            largest = max(least, float(self._nearest_known(side, rows, near)[1].max()))
+            if largest > beyond:
+                beyond, near = 1.02 * largest, _NEAR
+            elif near == _NEAR:
+                near = ENDLESS
+            else:
+                self._beyond[number] = beyond / tau
+                return beyond
+        return most
+
+    def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:
+        """Rising numbers of records, and the evidence of at most so many of them, (E, h, h)."""
+        level = 1.2 * small_loss_slope(side, rows, self.length) + 1e-3
+        shares = np.concatenate([np.linspace(0.0, 1.0, _GRID), [1.2, 2.0, 4.0]])
+        for _ in range(2):  # the second time closer to what was found
+            work = Pass(side, rows, level[:, None] * shares, TOLERANCE)
+            records, evidence = [0], [np.zeros(len(rows))]
+            for first, ends in self._read(work):
+                records += [*range(first, first + len(ends.upper) - 1), work.distance - 1]
+                evidence += list(ends.upper[..., -1])
+                if ends.decided[-1].all():
+                    break
+            if self.length is None or work.distance < self.length:
+                records.append(records[-1] + 1)
+                evidence.append(ends.tail[-1])
+            level = np.where(np.isfinite(evidence[-1]), evidence[-1], level) + 1e-9
+            shares = np.sort(np.concatenate([np.linspace(0.0, 0.8, _GRID // 2), np.linspace(0.85, 1.0, _GRID), [4.0]]))
+        return np.array(records), _tables(evidence, rows, side.size)
+
+    def _nearest_known(self, side: Side, rows: Rows, most: int = ENDLESS) -> tuple[Ints, Floats, Floats]:
+        """Distances of the nearest known record up to the ``most``, with evidence and weights, (C, h, h) each."""
+        kernel, ratios = side.kernels[0], _log_ratios(side.kernels[0])
+        level = small_loss_slope(side, rows, self.length) + 0.5 * (side.last_loss or 0.0) + 1e-3
+        far = np.where(np.isfinite(ratios), np.maximum(ratios, ratios.T), 0.0)[rows.x, rows.y].clip(0, 50) + level
+        grid = [level[:, None] * np.linspace(0.0, 1.6, _GRID), far[:, None] * np.linspace(-1.0, 1.0, _GRID)]
+        work = Pass(side, rows, np.sort(np.concatenate(grid, axis=1), axis=1), TOLERANCE)
+        distance, evidence, weights = list[int](), list[Floats](), list[Floats]()
+        power = kernel
+        for first, ends in self._read(work):
+            many, behind = len(ends.upper), work.distance
+            distance += range(first, first + many)
+            evidence += list(ends.upper[..., -1])
+            for _ in range(many):
+                weights.append(_log_ratios(power))
+                power = power @ np.linalg.matrix_power(kernel, (behind - first) // many)
+                power = power / power.max()
+            largest, spread = ends.largest[-1], ends.spread[-1]
+            if behind > most:
+                return np.array(distance), _tables(evidence, rows, side.size), np.array(weights)
+            if spread.max() <= 20 * TOLERANCE and np.isfinite(ends.tail[-1]).all():
+                break
+            finite = np.isfinite(largest) & np.isfinite(spread)
+            lowest, highest = (np.where(finite, part, np.inf) for part in (largest, spread - largest))
+            work.narrow(-lowest, 1.6 * level + highest)
+        if self.length is None or work.distance < self.length:
+            distance.append(work.distance)
+            evidence.append(ends.tail[-1])
+            weights.append(_log_ratios(power))
+        return np.array(distance), _tables(evidence, rows, side.size), np.array(weights)
+
+    def _read(self, work: Pass) -> Iterator[tuple[int, Ends]]:
+        """The first distance of each step of a pass with its ends: some single records, or a block of them."""
+        most = 1 << 20 if self.length is None else min(self.length - 1, 1 << 20)
+        while work.distance <= most:
+            first = work.distance
+            size = block_size(work.side, first, most - first + 1)
+            single = min(work.together(), most - first + 1, max(1, first // 4))
+            yield first, work.singles(single) if size == 1 else work.block(size)
+
+    def _both_sides(
+        self, before: tuple[Floats, Floats], after: tuple[Floats, Floats], least: float
+    ) -> float:
+        """The largest log E[L | a]/E[L | b] by both sides, over all values and pairs of classes; ``least`` or more."""
+        states = [np.flatnonzero(self.shown == value) for value in np.unique(self.shown)]
+        for a in states:
+            for b in states:
+                if a is b:
+                    continue
+                cross = [side[0][:, a[:, None], b] for side in (before, after)]
+                inside = [[side[1][:, part[:, None], part] for side in (before, after)] for part in (a, b)]
+                # The largest entry of each class bounds what two classes give, so that few pairs are looked at.
+                simple = np.add.outer(*(part.max(axis=(1, 2)) for part in cross))
+                i, j = np.nonzero(simple > least)
+                for some in np.array_split(np.argsort(-simple[i, j]), max(1, len(i) // 1024)):
+                    some = some[simple[i[some], j[some]] > least]
+                    if not len(some):
+                        break
+                    m = cross[0][i[some]] + cross[1][j[some]]
+                    odds = [part[0][i[some]] + part[1][j[some]] for part in inside]
+                    least = max(least, float(_target(m, odds[0], odds[1], self._prior[a], self._prior[b]).max()))
+        return least
+
+
+def _target(m: Floats, odds_a: Floats, odds_b: Floats, prior_a: Floats, prior_b: Floats) -> Floats:
+    """Bounds on log E[L | a]/E[L | b] less the target's own loss, (N,), from M = ``m``, (N, |a|, |b|)."""
+    out = m.max(axis=(1, 2))
+    with np.errstate(invalid="ignore"):
+        options = [((m - m[:, z : z + 1]).max(axis=2), -m[:, z]) for z in range(m.shape[1])]
+        options += [(m[:, :, z], (m[:, :, z : z + 1] - m).min(axis=1)) for z in range(m.shape[2])]
+        for above, below in options:
+            bound = _largest_mean(above, odds_a, prior_a) + _largest_mean(-below, odds_b, prior_b, harmonic=True)
+            out = np.fmin(out, np.where(np.isnan(bound), np.inf, bound))
+    return out
+
+
+def _largest_mean(values: Floats, odds: Floats, prior: Floats, harmonic: bool = False) -> Floats:
+    """The largest log of the mean of e^values, (N,), or of one over the mean of e^−values, over all weights allowed."""
+    spread = odds.max(axis=(1, 2))[:, None]  # the ratio of weights between any two states is at most e^spread
+    sign = -1.0 if harmonic else 1.0
+    order = np.argsort(-values, axis=1)
+    values, log_prior = np.take_along_axis(values, order, axis=1), np.log(prior)[order]
+    best = values[:, 0] if values.shape[1] == 1 else np.full(len(values), -np.inf)
+    for raised in range(1, values.shape[1]):
+        weights = log_prior - np.where(np.arange(values.shape[1]) < raised, 0.0, spread)
+        mean = np.logaddexp.reduce(sign * values + weights, axis=1) - np.logaddexp.reduce(weights, axis=1)
+        best = np.maximum(best, sign * mean)
+    return best
+
+
+def _pairs(which: npt.NDArray[np.bool_]) -> Rows:
+    """Ordered pairs of different hidden states, of those that are marked."""
+    x, y = np.nonzero(which & ~np.eye(len(which), dtype=bool))
+    return Rows(np.zeros_like(x), x, y)
+
+
+def _tables(values: Sequence[Floats], rows: Rows, size: int) -> Floats:
+    """Values of pairs of hidden states, (Q,) each, as tables, (n, h, h)."""
+    out = np.zeros((len(values), size, size))
+    out[:, rows.x, rows.y] = np.maximum(np.nan_to_num(values, nan=np.inf, posinf=np.inf), 0.0)
+    return out
+
+
+def _log_ratios(power: Floats) -> Floats:
+    """The largest log-ratio of an entry of one row and the same of another, (h, h); 0/0 does not count."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(power)
+        ratios = logs[:, None] - logs[None]
+    return np.asarray(np.where(np.isnan(ratios), -np.inf, ratios).max(axis=2))
