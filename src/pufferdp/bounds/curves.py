@@ -39,7 +39,7 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
-from pufferdp.models.hidden import HiddenMarkov, hidden_of, second_order_of
+from pufferdp.models.hidden import HiddenMarkov, hidden_of
 
 _ROUNDING: Final = 1e-14
 """More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
@@ -312,6 +312,23 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
     return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (bound,), note=note)
 
 
+def _potential(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "from the evidence between pairs of hidden states (docs/theory/hidden.md, Theorem 5)"
+    hidden = None if series_of(model) is None else hidden_of(model)
+    if hidden is None:
+        raise _OtherKindError("is about hidden states, and the model has none")
+    from pufferdp.bounds.hidden.potential import MOST_STATES, PotentialBound
+
+    states = hidden.pair_chain
+    if states.size > MOST_STATES:
+        raise NotApplicableError(f"{states.size} hidden states take too long; the limit is {MOST_STATES}")
+    start = states.start if hidden.any_start or hidden.hidden_chain.given_start is not None else "stationary"
+    bound = PotentialBound(
+        states.transition, hidden.pair_records, start=start, length=longest, adversary=str(adversary)
+    )
+    return WorstBound("potential", theorem, (bound,))
+
+
 def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "from the largest odds ratio of a step, by Birkhoff's contraction (docs/theory/tight.md, Theorem 4)"
     series = series_of(model)
@@ -320,14 +337,10 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
     hidden = hidden_of(model)
     if hidden is not None:
         theorem = "from the largest odds ratios of hidden chains and their records (docs/theory/hidden.md)"
-        pairs, table = (hidden.transition, hidden.emission), second_order_of(model)
-        if table is not None:
-            from pufferdp.bounds.hidden.memory import MemoryOdds
-
-            return OddsBound("odds", theorem, (MemoryOdds.of(table, pairs, length=longest),))
         from pufferdp.bounds.hidden.odds import HiddenOdds
 
-        return OddsBound("odds", theorem, (HiddenOdds.of(*pairs, length=longest),))
+        bound = HiddenOdds.of(hidden.transition, hidden.emission, length=longest)
+        return OddsBound("odds", theorem, (bound,))
     if series.box is not None:
         return OddsBound("odds", theorem, (OddsCurve.of_box(series.box.low, series.box.high, length=longest),))
     if series.rhythm is not None:
@@ -375,6 +388,7 @@ _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
     "zhao": _zhao,
     "quilt": _quilt,
     "odds": _odds,
+    "potential": _potential,
     "tight": _tight,
     "pedigree": _pedigree,
 }

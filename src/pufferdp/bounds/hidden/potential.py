@@ -39,8 +39,16 @@ from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
 from pufferdp.bounds.tight.search import ENDLESS
 from pufferdp.bounds.tight.series import TOLERANCE, reversed_kernel, small_loss_slope
 
-_GRID: Final = 20
-"""Values of log μ up to what a pair of hidden states is expected to add, and as many for prior ratios far from 1."""
+MOST_STATES: Final = 32
+"""Hidden states, pairs of which are looked at one by one."""
+_GRID: Final = 16
+"""Values of μ by which the evidence of a side on which nothing is known is found, twice."""
+_LEVELS: Final = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.02, 1.05, 1.1, 1.18, 1.3, 1.5, 2.0])
+"""Shares of that evidence at which known records are bounded."""
+_WIDE: Final = 0.5 ** np.arange(6)
+"""Shares of the largest prior ratio at which known records are bounded."""
+_TRIALS: Final = 12
+"""Losses that an inverse tries before it halves an interval."""
 _NEAR: Final = 24
 """Distances of known records that are looked at first, because they decide most often."""
 _MOST_EVIDENCE: Final = 40.0
@@ -70,7 +78,7 @@ class SideClasses:
         evidence, weights = self.evidence[known], self.weights[known]
         if len(self.ended):
             ended = self.ended[min(int(np.searchsorted(self.records, records)), len(self.ended) - 1)][None]
-            evidence, weights = np.concatenate([ended, evidence]), np.concatenate([0 * ended, weights])
+            evidence, weights = np.concatenate([ended, evidence]), np.concatenate([np.zeros_like(ended), weights])
         return evidence, weights
 
 
@@ -104,7 +112,9 @@ class PotentialBound:
         self.length = None if length is None else checks.length(length)
         self.adversary = inputs.adversary(adversary)
         chain = inputs.chain(transition, start)
-        used = np.flatnonzero(chain.start > 0) if chain.stationary and chain.start is not None else np.arange(chain.size)
+        used = (
+            np.flatnonzero(chain.start > 0) if chain.stationary and chain.start is not None else np.arange(chain.size)
+        )
         self.shown = np.asarray(shown, dtype=np.int64)[used]
         kernel = chain.kernels[0][np.ix_(used, used)]
         self._stationary = chain.stationary
@@ -125,17 +135,26 @@ class PotentialBound:
         places = [(most, most)] if most >= _SHORT else [(i, most - i) for i in range(most + 1)]
         leakage = 0.0
         for place in places:
-            classes = [side.up_to(records) for side, records in zip(sides, place, strict=True)]
-            leakage = max(leakage, self._both_sides(*classes, leakage))
+            before, after = (side.up_to(records) for side, records in zip(sides, place, strict=True))
+            leakage = max(leakage, self._both_sides(before, after, leakage))
         return min(group_privacy, tau + leakage)
 
     def inverse(self, epsilon: float) -> float:
-        """The largest privacy loss whose bound is at most ``epsilon``, to within one per cent."""
+        """A privacy loss whose bound is at most ``epsilon``, and at least 97 % of it where that is found soon."""
         allowed = inputs.target(epsilon)
         rows = _pairs(self.shown[:, None] != self.shown)
-        # By how much correlation multiplies small losses, about; larger losses are not tried.
-        slope = sum(float(small_loss_slope(self._open_side(kernel, 1.0), rows, self.length).max()) for kernel in self._kernels)
-        return largest_loss(self, allowed, 10 * TOLERANCE, min(allowed, 3 * allowed / (1 + slope)))
+        # By how much correlation multiplies small losses, about.
+        slope = sum(float(small_loss_slope(self._open_side(k, 1.0), rows, self.length).max()) for k in self._kernels)
+        loss, best = allowed / (1 + slope), 0.0
+        for _ in range(_TRIALS):
+            leakage = self(loss)
+            if leakage <= allowed:
+                best = max(best, loss)
+                if leakage >= 0.97 * allowed or loss >= allowed:
+                    return best
+            # The bound is nearly proportional to the loss.
+            loss = min(allowed, loss * max(0.985 * allowed / leakage, 1 / 8))
+        return best if best > 0 else largest_loss(self, allowed, 0.03, loss)
 
     def _side(self, number: int, tau: float) -> SideClasses:
         """The classes of the side before (0) or after (1) a record."""
@@ -144,15 +163,17 @@ class PotentialBound:
         rows = _pairs(np.ones((size, size), dtype=bool))
         # Without a distribution that the chain keeps, a series ends as if its last record were known with any weights.
         records, ended = self._nothing_known(self._open_side(kernel, tau), rows)
+        level = ended[-1]
         if free_start:
             records, ended = records[:0], ended[:0]
         elif self.adversary == "pufferfish":
             return SideClasses(records[:0], ended[:0], ended[:0], records, ended)
-        beyond = self._evidence_beyond(number, tau, free_start) if self.adversary == "bdp" else 0.0
+        beyond = self._evidence_beyond(number, tau, level, free_start) if self.adversary == "bdp" else 0.0
         if math.isinf(beyond):  # everything may be learned
             free = np.where(np.eye(size, dtype=bool), 0.0, np.inf)[None]
             return SideClasses(np.zeros(1, dtype=np.int64), free, free, records, ended)
-        distance, evidence, weights = self._nearest_known(self._known_side(kernel, tau, beyond, free_start), rows)
+        side, flat = self._known_side(kernel, tau, beyond, free_start), level[rows.x, rows.y]
+        distance, evidence, weights = self._nearest_known(side, rows, flat)
         if free_start:  # the target may be the first record
             distance = np.concatenate([[0], distance])
             evidence = np.concatenate([np.zeros((1, size, size)), evidence])
@@ -165,24 +186,26 @@ class PotentialBound:
 
     def _known_side(self, kernel: Floats, tau: float, beyond: float, free_start: bool) -> Side:
         """A side whose nearest known record shows a value, and the evidence beyond it is at most ``beyond``."""
+        # A first record that is not known may have any distribution of all states, and loses its own τ.
         last_loss = max(tau, beyond) if free_start else beyond
         return Side(kernel[None], np.array([tau]), None, False, last_loss, self.shown, mixes_values=free_start)
 
-    def _evidence_beyond(self, number: int, tau: float, free_start: bool) -> float:
+    def _evidence_beyond(self, number: int, tau: float, level: Floats, free_start: bool) -> float:
         """V̄: a number that is at least the largest evidence between states of one value computed with it.
 
-        Near known records decide about it, so that it is raised until it is large enough for them, and then checked.
+        It is raised for the nearest known records first, because they decide most often, and then checked for all.
         """
         kernel, rows = self._kernels[number], _pairs(self.shown[:, None] == self.shown)
         if not len(rows):
             return 0.0
-        least = 0.0 if free_start else float(self._nothing_known(self._open_side(kernel, tau), rows)[1].max())
+        flat = level[rows.x, rows.y]
+        least = 0.0 if free_start else float(flat.max())
         # Group privacy over the records beyond a known neighbour of the target.
         most = math.inf if self.length is None else max(0, self.length - 2) * tau
         beyond, near = max(least, self._beyond[number] * tau), _NEAR
         while beyond < min(most, _MOST_EVIDENCE):
             side = self._known_side(kernel, tau, beyond, free_start)
-            largest = max(least, float(self._nearest_known(side, rows, near)[1].max()))
+            largest = max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
             if largest > beyond:
                 beyond, near = 1.02 * largest, _NEAR
             elif near == _NEAR:
@@ -190,11 +213,11 @@ class PotentialBound:
             else:
                 self._beyond[number] = beyond / tau
                 return beyond
-        return most
+        return most if most < _MOST_EVIDENCE else math.inf
 
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:
         """Rising numbers of records, and the evidence of at most so many of them, (E, h, h)."""
-        level = 1.2 * small_loss_slope(side, rows, self.length) + 1e-3
+        level = (1.2 * small_loss_slope(side, rows, self.length) + 1e-3).clip(max=_MOST_EVIDENCE)
         shares = np.concatenate([np.linspace(0.0, 1.0, _GRID), [1.2, 2.0, 4.0]])
         for _ in range(2):  # the second time closer to what was found
             work = Pass(side, rows, level[:, None] * shares, TOLERANCE)
@@ -207,16 +230,21 @@ class PotentialBound:
             if self.length is None or work.distance < self.length:
                 records.append(records[-1] + 1)
                 evidence.append(ends.tail[-1])
-            level = np.where(np.isfinite(evidence[-1]), evidence[-1], level) + 1e-9
+            evidence[-1] = np.where(evidence[-1] > _MOST_EVIDENCE, np.inf, evidence[-1])
+            level = np.where(np.isfinite(evidence[-1]), evidence[-1], level.clip(max=_MOST_EVIDENCE)) + 1e-9
             shares = np.sort(np.concatenate([np.linspace(0.0, 0.8, _GRID // 2), np.linspace(0.85, 1.0, _GRID), [4.0]]))
         return np.array(records), _tables(evidence, rows, side.size)
 
-    def _nearest_known(self, side: Side, rows: Rows, most: int = ENDLESS) -> tuple[Ints, Floats, Floats]:
-        """Distances of the nearest known record up to the ``most``, with evidence and weights, (C, h, h) each."""
-        kernel, ratios = side.kernels[0], _log_ratios(side.kernels[0])
-        level = small_loss_slope(side, rows, self.length) + 0.5 * (side.last_loss or 0.0) + 1e-3
-        far = np.where(np.isfinite(ratios), np.maximum(ratios, ratios.T), 0.0)[rows.x, rows.y].clip(0, 50) + level
-        grid = [level[:, None] * np.linspace(0.0, 1.6, _GRID), far[:, None] * np.linspace(-1.0, 1.0, _GRID)]
+    def _nearest_known(self, side: Side, rows: Rows, level: Floats, most: int = ENDLESS) -> tuple[Ints, Floats, Floats]:
+        """Distances of the nearest known record up to the ``most``, with evidence and weights, (C, h, h) each.
+
+        Values of μ lie close to a ``level``, (Q,), the evidence of a side on which nothing is known, and wide apart
+        where prior ratios are far from 1.
+        """
+        kernel = side.kernels[0]
+        level = np.where(np.isfinite(level), level, 4.0) + 0.1 * (side.last_loss or 0.0) + 1e-3
+        far = min(50.0, math.log(kernel.max() / kernel[kernel > 0].min())) + 2 * level
+        grid = [level[:, None] * _LEVELS, far[:, None] * np.concatenate([-_WIDE, [0.0], _WIDE])]
         work = Pass(side, rows, np.sort(np.concatenate(grid, axis=1), axis=1), TOLERANCE)
         distance, evidence, weights = list[int](), list[Floats](), list[Floats]()
         power = kernel
@@ -234,8 +262,8 @@ class PotentialBound:
             if spread.max() <= 20 * TOLERANCE and np.isfinite(ends.tail[-1]).all():
                 break
             finite = np.isfinite(largest) & np.isfinite(spread)
-            lowest, highest = (np.where(finite, part, np.inf) for part in (largest, spread - largest))
-            work.narrow(-lowest, 1.6 * level + highest)
+            lowest = np.where(finite, largest, np.inf)
+            work.narrow(-lowest, 1.5 * level + np.where(finite, spread, np.inf) - np.where(finite, largest, 0.0))
         if self.length is None or work.distance < self.length:
             distance.append(work.distance)
             evidence.append(ends.tail[-1])
@@ -251,9 +279,7 @@ class PotentialBound:
             single = min(work.together(), most - first + 1, max(1, first // 4))
             yield first, work.singles(single) if size == 1 else work.block(size)
 
-    def _both_sides(
-        self, before: tuple[Floats, Floats], after: tuple[Floats, Floats], least: float
-    ) -> float:
+    def _both_sides(self, before: tuple[Floats, Floats], after: tuple[Floats, Floats], least: float) -> float:
         """The largest log E[L | a]/E[L | b] by both sides, over all values and pairs of classes; ``least`` or more."""
         states = [np.flatnonzero(self.shown == value) for value in np.unique(self.shown)]
         for a in states:
@@ -284,7 +310,7 @@ def _target(m: Floats, odds_a: Floats, odds_b: Floats, prior_a: Floats, prior_b:
         for above, below in options:
             bound = _largest_mean(above, odds_a, prior_a) + _largest_mean(-below, odds_b, prior_b, harmonic=True)
             out = np.fmin(out, np.where(np.isnan(bound), np.inf, bound))
-    return out
+    return np.asarray(out)
 
 
 def _largest_mean(values: Floats, odds: Floats, prior: Floats, harmonic: bool = False) -> Floats:
@@ -298,7 +324,7 @@ def _largest_mean(values: Floats, odds: Floats, prior: Floats, harmonic: bool = 
         weights = log_prior - np.where(np.arange(values.shape[1]) < raised, 0.0, spread)
         mean = np.logaddexp.reduce(sign * values + weights, axis=1) - np.logaddexp.reduce(weights, axis=1)
         best = np.maximum(best, sign * mean)
-    return best
+    return np.asarray(best)
 
 
 def _pairs(which: npt.NDArray[np.bool_]) -> Rows:

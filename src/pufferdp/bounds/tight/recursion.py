@@ -628,7 +628,7 @@ def _any_start(
     """
     either = (possible[:, 0] | possible[:, 1])[:, :, None]
     g = np.where(either, boosted, 0.0)
-    k, width = x.shape[2], np.minimum(np.diff(log_mu, axis=1), 700.0)[..., None]
+    width = np.minimum(np.diff(log_mu, axis=1), 700.0)[..., None]
     shift = np.clip(exponents[:, :-1] - exponents[:, 1:], -900, 900)[..., None]
     above, below = np.ldexp(g[:, :, :-1], shift) * np.exp(-width / 2), g[:, :, 1:]
     noise = 4 * rounding * (np.abs(above) + np.abs(below))
@@ -636,6 +636,8 @@ def _any_start(
     bottom = np.maximum(above - below - noise, 0.0)  # B, at most
     best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
     u, v = mixtures
+    # A mixture that one of both values cannot have is no secret.
+    mixed = np.all(possible[..., u] | possible[..., v], axis=1)
     parts = (top, bottom, x[:, :, None], y[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for share in _best_shares(*parts, u, v):
@@ -643,12 +645,13 @@ def _any_start(
             roots = np.log(a) - np.log(b)
             value = roots + np.log(t) - np.log(s)
             real = (t > 0) & (a > 0) & either[..., u] & either[..., v] & (width > 0)  # nothing is between equal μ
-            value = np.where(real, np.where(np.isnan(value), np.inf, value), -np.inf)
+            value = np.where(real & mixed[:, :, None], np.where(np.isnan(value), np.inf, value), -np.inf)
             pick = value.argmax(axis=3)[..., None]
             found = np.take_along_axis(value, pick, axis=3)[..., 0]
             root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
             best = np.maximum(best, found)
-        ratio = np.where(either[:, :, 0] & (y > 0), y / x, 0.0)
+        ratio = np.where(y > 0, y / x, 0.0)
+        ratio = np.where(mixed, np.maximum(ratio[..., u], ratio[..., v]), 0.0)
         first = (log_mu[:, 0] + np.log(ratio.max(axis=2)))[..., None]
         last = np.where((g[:, :, -1] > 0).any(axis=2), np.inf, -np.inf)[..., None]
         bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)

@@ -76,7 +76,9 @@ class Problem:
     @cached_property
     def slopes(self) -> Floats:
         """What each side adds at small losses, (2, N)."""
-        found = np.array([small_loss_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)])
+        found = np.array(
+            [small_loss_slope(side, rows, self.length) for side, rows in zip(self.sides, self.rows, strict=True)]
+        )
         return found if self.records is None else np.where(self.records == 0, 1e-15, found)
 
     @cached_property
