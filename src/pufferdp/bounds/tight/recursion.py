@@ -223,8 +223,8 @@ class Ends:
     """(c, Q): how much larger that is than the smallest one."""
     decided: Mask
     """(c, Q): whether every vector has one sign, so that farther ends say nothing new about these μ."""
-    loose: Floats
-    """(c, Q, k + 1): how far bounds inside a block lie above those at its ends."""
+    edge: Floats
+    """(c, Q, k + 1): the smaller bound of the first and last record: bounds inside a block should not be far above."""
 
 
 def block_size(side: Side, distance: int, records: int) -> int:
@@ -380,11 +380,9 @@ class Pass:
         at_ends = np.where(np.isneginf(least), most, least)
         if self.side.monotone:
             upper[:, k], at_ends[:, k] = read.upper[1, :, k], read.upper[0, :, k]
-        with np.errstate(invalid="ignore"):
-            loose = np.nan_to_num(upper - at_ends)
         self._rescale()
         tail, largest, spread = (part[1:2] for part in (read.tail, read.largest, read.spread))
-        return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], loose[None])
+        return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], at_ends[None])
 
     def _between(self, curve: Floats, x: Floats, y: Floats, possible: Mask) -> Floats:
         """The largest root times prior ratio along a block, (Q, k + 1), from bounds at the ends of its halves.
@@ -513,7 +511,7 @@ class Pass:
             tail, spread = np.where(np.isinf(least), np.inf, least + beyond + rounding), largest - smallest
         decided = np.asarray((dead | (positive == either.sum(axis=2)[:, :, None])).all(axis=2))
         prior = np.where(np.isfinite(prior), prior, 0.0)
-        return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
+        return Ends(upper, prior, tail, largest, spread, decided, upper)
 
     def _rescale(self) -> None:
         """Scale each vector with a power of two from time to time, so that nothing leaves the range of a double."""

@@ -71,7 +71,7 @@ class Profile:
         self.depth = int(self.records.max(initial=0))
         self._set_steps(np.zeros(0, dtype=np.int64))
         shape = (len(rows), 0, side.size + 1)
-        self.lower, self.upper, self.prior, self.best, self.loose = (np.zeros(shape) for _ in range(5))
+        self.lower, self.upper, self.prior, self.best, self.edge = (np.zeros(shape) for _ in range(5))
         self.tail, self.far = np.zeros(shape[:2]), np.zeros(len(rows))
 
     def _set_steps(self, sizes: Ints) -> None:
@@ -88,18 +88,23 @@ class Profile:
         if new:
             self._set_steps(np.append(self.sizes, new))
             nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
-            upper = nothing + np.inf
-            if self.side.uniform:  # group privacy
-                spent = (self.first + self.sizes - 2)[-len(new) :, None] * self.side.losses[0]
-                upper[..., :-1] = spent if self.side.known else -np.inf
-                upper[..., -1:] = spent + self.side.last_losses(self.side.losses)
-            old = (self.lower, self.upper, self.prior, self.best, self.loose)
-            added = (nothing - np.inf, upper, nothing, nothing, nothing)
-            self.lower, self.upper, self.prior, self.best, self.loose = (
+            upper = edge = nothing + np.inf
+            if self.side.uniform:
+                upper = nothing + self._group_privacy((self.first + self.sizes - 1)[-len(new) :])
+                edge = nothing + self._group_privacy(self.first[-len(new) :])
+            old = (self.lower, self.upper, self.prior, self.best, self.edge)
+            added = (nothing - np.inf, upper, nothing, nothing, edge)
+            self.lower, self.upper, self.prior, self.best, self.edge = (
                 np.concatenate(pair, axis=1) for pair in zip(old, added, strict=True)
             )
             self.tail = np.concatenate([self.tail, nothing[..., 0] + np.inf], axis=1)
         return len(self.sizes)
+
+    def _group_privacy(self, distances: Ints) -> Floats:
+        """What group privacy bounds at the ends of records at some distances of a uniform side, (S, k + 1)."""
+        spent = (distances - 1)[:, None] * self.side.losses[0]
+        known = np.repeat(spent if self.side.known else spent - np.inf, self.side.size, axis=1)
+        return np.concatenate([known, spent + self.side.last_losses(self.side.losses)[:1]], axis=1)
 
     def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats) -> None:
         """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,).
@@ -107,6 +112,7 @@ class Profile:
         Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
         """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
+        enough = np.maximum(level[at], self.lower[at].max(axis=(1, 2), initial=0.0))
         while s < len(self.sizes) or self._extend(32) > s:
             size, number = int(self.sizes[s]), 1
             if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
@@ -117,14 +123,13 @@ class Profile:
                 number = int(np.argmax(np.append(self.sizes[s : s + work.together()] != 1, True)))
             ends = work.singles(number) if size == 1 else work.block(size)
             where = np.ix_(at, np.arange(s, s + number))
-            upper, loose, before = np.swapaxes(ends.upper, 0, 1), np.swapaxes(ends.loose, 0, 1), self.upper[where]
-            self.loose[where] = np.where(upper <= before + 1e-9, loose, self.loose[where])
-            self.upper[where], self.prior[where] = np.minimum(upper, before), np.swapaxes(ends.prior, 0, 1)
+            self.upper[where] = np.minimum(np.swapaxes(ends.upper, 0, 1), self.upper[where])
+            self.edge[where] = np.minimum(np.swapaxes(ends.edge, 0, 1), self.edge[where])
+            self.prior[where] = np.swapaxes(ends.prior, 0, 1)
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
             self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
-            reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
-            beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
+            beyond = self.tail[at, s - 1] <= enough
             flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * np.minimum(self.tail[at, s - 1], 1e9))
             if (beyond | flat | (work.distance > self.records[at])).all():
                 break
@@ -153,7 +158,7 @@ class Profile:
         for _ in range(_ROUNDS):
             spread = np.ptp(self.prior[:, -1, :-1], axis=1) if len(self.sizes) else np.full(len(best), np.inf)
             if (spread > self.tolerance / 8 * best).any() and len(self.sizes) < 1 << 13:
-                self._extend(128)
+                self._extend(max(128, len(self.sizes)))
             self.ask(every, log_mu)
             # The best μ of an end is the quotient that is reached, divided by its prior ratio (Dinkelbach 1967).
             pick = self.lower.argmax(axis=1)[:, None]
@@ -174,9 +179,8 @@ class Profile:
         self.followed = int((source < self.followed).sum())
         self._set_steps(np.repeat(self.sizes // parts, parts))
         self.lower = np.where(begins[:, None], self.lower[:, source], -np.inf)
-        self.upper, self.prior, self.best, self.loose = (
-            a[:, source] for a in (self.upper, self.prior, self.best, self.loose)
-        )
+        self.upper, self.prior, self.best = (a[:, source] for a in (self.upper, self.prior, self.best))
+        self.edge = np.where((parts > 1)[source][:, None], self._group_privacy(self.first), self.edge[:, source])
         last = np.concatenate([begins[1:], [True]])
         self.tail = np.where(last, self.tail[:, source], np.inf)
 
@@ -301,7 +305,7 @@ class Search:
                 levels[i], ends = need.min(axis=1), side.bounds()
                 open_ends = (ends > need[:, :-1, None]) & (ends > 0)
                 rows[i], grids[i] = next_grid(side, need, open_ends)
-                loose = open_ends & (side.loose > tolerance / 2 * need[:, :-1, None])
+                loose = open_ends & (ends > side.edge + tolerance / 2 * need[:, :-1, None])
                 if loose.any() and len(side.sizes) < 1 << 12:
                     side.split((side.sizes > 1) & loose.any(axis=(0, 2)))
             if not any(len(rows[i]) for i in self.which):
