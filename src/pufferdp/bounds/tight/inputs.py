@@ -74,6 +74,23 @@ class Chain:
             pattern = ((pattern @ pattern) > 0).astype(float)
         return bool(pattern.all())
 
+    @cached_property
+    def interchangeable(self) -> Ints:
+        """(k,): the first state with which each can be swapped without changing the chain; its own number if none."""
+        out, diagonal = np.arange(self.size), np.diagonal(self.kernels, axis1=1, axis2=2)
+        for state in range(1, self.size):
+            for other in np.unique(out[:state]).tolist():
+                if self.start is not None and not self.stationary and self.start[state] != self.start[other]:
+                    continue
+                swap = np.arange(self.size)
+                swap[[state, other]] = other, state
+                if (diagonal[:, state] == diagonal[:, other]).all() and (
+                    self.kernels[:, swap[:, None], swap] == self.kernels
+                ).all():
+                    out[state] = other
+                    break
+        return out
+
     def restricted(self, states: Ints) -> Chain:
         """The chain on states that it does not leave."""
         kernels = self.kernels[:, states[:, None], states]

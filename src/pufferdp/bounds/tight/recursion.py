@@ -164,6 +164,7 @@ class KernelPowers:
         self._damped: dict[tuple[bytes, int], Floats] = {}
         one = np.eye(len(kernel))
         self._plain: dict[int, tuple[Floats, Floats]] = {1: (kernel, one)}
+        self._bends: dict[int, tuple[Floats, Floats, Floats]] = {}
         self._supports: dict[int, tuple[Mask, Mask]] = {1: (kernel > 0, one > 0)}
 
     def damped(self, signs: Mask, size: int) -> Floats:
@@ -183,6 +184,14 @@ class KernelPowers:
             half, most = self.plain(size // 2)
             self._plain[size] = half @ half, np.maximum(most, half @ most)
         return self._plain[size]
+
+    def bends(self, size: int) -> tuple[Floats, Floats, Floats]:
+        """Factors of bounds on second differences along a block: of the first one, and of first differences (two)."""
+        if size not in self._bends:
+            most = self.plain(size)[1]
+            steps = (1 - self.damp) * most @ self.kernel
+            self._bends[size] = most, most @ self.drift, steps + size * steps @ self.drift @ most
+        return self._bends[size]
 
     def supports(self, size: int) -> tuple[Mask, Mask]:
         """Where K^size is positive, and where one of I, K, …, K^(size − 1) is."""
@@ -228,8 +237,11 @@ class Ends:
 
 
 def block_size(side: Side, distance: int, records: int) -> int:
-    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
-    if not side.uniform or distance < (4 * side.size**2 if side.calm else 1 << 15):
+    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left.
+
+    Vectors of equal signs share the power of a block, which pays off from about as many records as there are states.
+    """
+    if not side.uniform or distance < (_BLOCKS * min(side.size, _BLOCKS) if side.calm else 1 << 15):
         return 1
     return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
 
@@ -425,19 +437,28 @@ class Pass:
         side, powers, share = self.side, self.side.powers, (1 + 1e-9) * size * size / 2
         weights = np.ones(side.size) if side.weights is None else side.weights
         most = powers.plain(size)[1]
-        change = self._change(self.vectors.reshape(-1, side.size)).reshape(self.vectors.shape) @ most
-        bend = change @ powers.drift
+        change, bend = (part.reshape(self.vectors.shape) for part in self._change(self.vectors.reshape(-1, side.size), size))
         # boost has two slopes: where a sign changes, the open end changes by the difference of them.
-        last = (bend + change * (1 - self._last_damp)) @ weights
-        plain = np.abs(self.plain @ powers.kernel - self.plain) + 4 * side.rounding(1) * self.plain
-        plain = plain @ (most @ powers.drift)
+        last = (bend + change @ most * (1 - self._last_damp)) @ weights
+        moved = self.plain @ powers.kernel
+        noise = 16 * side.rounding(1) * (self.plain + moved)
+        plain = (np.abs((moved - self.plain) @ powers.kernel - (moved - self.plain)) + noise + noise @ powers.kernel) @ most
         return _append(bend, last) * share, _append(plain, plain @ weights) * share
 
-    def _change(self, vectors: Floats) -> Floats:
-        """Bounds on the differences between vectors, (R, k), and those one record further."""
+    def _change(self, vectors: Floats, size: int) -> tuple[Floats, Floats]:
+        """Bounds on differences between vectors, (R, k), and those one record further; on second differences in a block.
+
+        Both bounds on second differences hold. The first one knows where neighbouring records of slow chains cancel.
+        """
         powers = self.side.powers
-        boosted = np.maximum(vectors, vectors * powers.damp)
-        return np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
+        slope = np.where(vectors > 0, 1.0, powers.damp)
+        moved, mass = (vectors * slope) @ powers.kernel, np.abs(vectors)
+        noise = 4 * self.side.rounding(1) * (mass + mass @ powers.kernel)
+        change = moved - vectors
+        second = np.abs((change * slope) @ powers.kernel - change) + 2 * (noise + noise @ powers.kernel)
+        change = np.abs(change) + noise
+        most, drift, kinks = powers.bends(size)
+        return change, np.minimum(second @ most + change @ kinks, change @ drift)
 
     def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
         """Vectors, (R, k), behind a block: exact where signs are kept, halved where not, bounded where it is small."""
@@ -446,28 +467,31 @@ class Pass:
         parts = powers.apply(parts, signs, size)
         share = self.side.rounding(2 * size)
         out = parts[:, 0] * (1 + share) - parts[:, 1] * (1 - share)
-        if size > 1:
-            least = parts[:, 0] * (1 - share) - parts[:, 1] * (1 + share)
-            near = np.where(signs, least, -out)
+        mixed = np.flatnonzero(signs.any(axis=1) & (vectors < 0).any(axis=1))  # vectors of one sign keep it
+        if size > 1 and len(mixed):
+            vectors, signs = vectors[mixed], signs[mixed]
+            least = parts[mixed, 0] * (1 - share) - parts[mixed, 1] * (1 + share)
+            near = np.where(signs, least, -out[mixed])
             root = np.sqrt(np.abs(vectors)) + np.sqrt(np.maximum(near, 0))
-            bend = self._change(vectors) @ (powers.plain(size)[1] @ powers.drift) * ((1 + 1e-9) * size * size / 2)
-            kept = ((near >= 0) & (root * root >= bend)).all(axis=1)
-            kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
-            rest = np.flatnonzero(~kept)
-            if len(rest) and size <= 16 * self.distance * self.tolerance:
-                out[rest] = self._bound_behind(vectors[rest], size)
+            change, bend = self._change(vectors, size)
+            kept = ((near >= 0) & (root * root >= bend * ((1 + 1e-9) * size * size / 2))).all(axis=1)
+            rest, vectors = mixed[~kept], vectors[~kept]
+            if size <= 16 * self.distance * self.tolerance:
+                out[rest] = self._bound_behind(vectors, change[~kept], size)
             elif len(rest):
-                half = self._advance(vectors[rest], size // 2, possible[rest])
+                half = self._advance(vectors, size // 2, possible[rest])
                 out[rest] = self._advance(half, size // 2, possible[rest])
         lost = parts.sum(axis=1) < TINY
         if lost.any():
             out = np.where(lost & possible & (np.abs(out) < TINY), TINY, out)
         return out
 
-    def _bound_behind(self, vectors: Floats, size: int) -> Floats:
+    def _bound_behind(self, vectors: Floats, change: Floats, size: int) -> Floats:
         """Upper bounds on vectors, (R, k), behind a block in which signs change: the block lemma."""
+        if not len(vectors):
+            return vectors
         powers, share = self.side.powers, self.side.rounding(2 * size)
-        certain = np.abs(vectors) >= self._change(vectors) @ powers.plain(size)[1] * ((1 + 1e-9) * size)
+        certain = np.abs(vectors) >= change @ powers.plain(size)[1] * ((1 + 1e-9) * size)
         positive = powers.apply(np.maximum(vectors, 0)[:, None], ~(certain & (vectors < 0)), size)[:, 0]
         negative = powers.apply(np.maximum(-vectors, 0)[:, None], certain & (vectors > 0), size)[:, 0]
         return positive * (1 + share) - negative * (1 - share)

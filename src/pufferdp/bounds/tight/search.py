@@ -9,6 +9,7 @@ which that is not yet shown. The goal is the best lower bound, widened by the to
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -112,7 +113,7 @@ class Profile:
         Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
         """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
-        enough = np.maximum(level[at], self.lower[at].max(axis=(1, 2), initial=0.0))
+        enough = np.maximum(level, self.reached())[at]
         while s < len(self.sizes) or self._extend(32) > s:
             size, number = int(self.sizes[s]), 1
             if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
@@ -179,7 +180,8 @@ class Profile:
         self.followed = int((source < self.followed).sum())
         self._set_steps(np.repeat(self.sizes // parts, parts))
         self.lower = np.where(begins[:, None], self.lower[:, source], -np.inf)
-        self.upper, self.prior, self.best = (a[:, source] for a in (self.upper, self.prior, self.best))
+        self.prior, self.best = self.prior[:, source], self.best[:, source]
+        self.upper = np.minimum(self.upper[:, source], self._group_privacy(self.first + self.sizes - 1))
         self.edge = np.where((parts > 1)[source][:, None], self._group_privacy(self.first), self.edge[:, source])
         last = np.concatenate([begins[1:], [True]])
         self.tail = np.where(last, self.tail[:, source], np.inf)
@@ -190,6 +192,10 @@ class Profile:
         beyond = np.minimum.accumulate(self.tail, axis=1)[:, :-1]
         out[:, 1:] = np.minimum(out[:, 1:], np.where(np.isneginf(out[:, 1:]), np.inf, beyond[:, :, None]))
         return out
+
+    def reached(self) -> Floats:
+        """What algorithms add at ends that count for every longer side too, (Q,)."""
+        return np.asarray(self.lower[..., : None if self.side.monotone else -1].max(axis=(1, 2), initial=0.0))
 
     def beyond(self) -> tuple[Mask, Floats]:
         """Which rows have ends beyond all steps, and what no algorithm adds there, (Q,) each."""
@@ -305,7 +311,8 @@ class Search:
                 levels[i], ends = need.min(axis=1), side.bounds()
                 open_ends = (ends > need[:, :-1, None]) & (ends > 0)
                 rows[i], grids[i] = next_grid(side, need, open_ends)
-                loose = open_ends & (ends > side.edge + tolerance / 2 * need[:, :-1, None])
+                with np.errstate(invalid="ignore"):
+                    loose = open_ends & (ends - side.edge > tolerance / 2 * need[:, :-1, None])
                 if loose.any() and len(side.sizes) < 1 << 12:
                     side.split((side.sizes > 1) & loose.any(axis=(0, 2)))
             if not any(len(rows[i]) for i in self.which):
@@ -403,7 +410,7 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         room = np.clip(ends - level, side.tolerance * level, 0.05 * level)
         wants = [np.where(seen, part, np.nan) for part in (level - room - most, level - least)]
         top = np.where(seen, np.minimum(ends, 2 * level + 1) - least, -np.inf).max(axis=(1, 2))
-    reached = side.lower.max(axis=(1, 2), initial=0.0)
+    reached = side.reached()
     wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), reached)
     tail = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
     beyond = np.where(tail_open[:, None], np.stack([reached, wanted], axis=1) - side.far[:, None], np.nan)
@@ -436,16 +443,21 @@ def quick_bounds(
     most = _followed_records(side, records)
     depth, top = int(most.max(initial=0)), np.zeros(len(rows))
     missing = np.array([grid[:, -1], grid[:, 0]])
-    work = Pass(side, rows.pick(at), grid[at], tolerance)
+    work, longest = Pass(side, rows.pick(at), grid[at], tolerance), depth
     while len(at) and work.distance <= depth:
         first = work.distance
-        size = block_size(side, first, depth - first + 1)
+        size = block_size(side, first, min(longest, depth - first + 1))
         behind = work.spent + size * work.losses
         if side.uniform and (behind <= level[at]).all():
             work.skip(size)
             top[at] = behind
             continue
+        before = copy(work)
         ends = work.singles(min(work.together(), depth - first + 1)) if size == 1 else work.block(size)
+        if size > 1 and ((ends.upper > level[at][:, None]) & (ends.edge <= level[at][:, None])).any():
+            work, longest = before, size // 2  # bounds inside the block are too far above those at its ends
+            continue
+        longest = 2 * size
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
         if exact and not side.monotone:
             ends_here = (distances == most[at]) | (records[at] == ENDLESS)
