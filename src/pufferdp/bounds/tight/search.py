@@ -60,12 +60,14 @@ class End(NamedTuple):
 class Profile:
     """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
 
-    def __init__(self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None) -> None:
-        """Nothing is known at first. Each row has some number of ``records`` at most, (Q,).
+    def __init__(
+        self, side: Side, rows: Rows, records: Ints, tolerance: float, exact: bool, possible: Mask | None = None
+    ) -> None:
+        """Nothing is known at first. Each row has ``exact``ly some number of ``records``, (Q,), or at most as many.
 
         ``possible``, (t, k), are the values that the farthest records can have, the last one first; None: all.
         """
-        self.side, self.rows, self.tolerance = side, rows, tolerance
+        self.side, self.rows, self.tolerance, self.exact = side, rows, tolerance, exact and not side.monotone
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
         self.records, self.endless = _followed_records(side, records), records == ENDLESS
         self.mixtures, self.followed = GRID // 2, 0
@@ -89,10 +91,12 @@ class Profile:
         if new:
             self._set_steps(np.append(self.sizes, new))
             nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
-            upper = edge = nothing + np.inf
+            upper, edge = nothing + np.inf, nothing + np.inf
             if self.side.uniform:
                 upper = nothing + self._group_privacy((self.first + self.sizes - 1)[-len(new) :])
                 edge = nothing + self._group_privacy(self.first[-len(new) :])
+            if self.exact:
+                upper = np.where(self._counts()[:, -len(new) :], upper, -np.inf)
             old = (self.lower, self.upper, self.prior, self.best, self.edge)
             added = (nothing - np.inf, upper, nothing, nothing, edge)
             self.lower, self.upper, self.prior, self.best, self.edge = (
@@ -100,6 +104,13 @@ class Profile:
             )
             self.tail = np.concatenate([self.tail, nothing[..., 0] + np.inf], axis=1)
         return len(self.sizes)
+
+    def _counts(self) -> Mask:
+        """Which ends rows with exactly their records can have, (Q, S, k + 1): the last open end, and possible values."""
+        records, steps = self.records[:, None], np.arange(1, len(self.sizes) + 1)
+        known = self.possible[np.clip(records - self.first, 0, len(self.possible) - 1)] | (self.sizes > 1)[:, None]
+        last = (steps == self.step_of(self.records)[:, None]) | self.endless[:, None]
+        return np.concatenate([known, last[..., None]], axis=2)
 
     def _group_privacy(self, distances: Ints) -> Floats:
         """What group privacy bounds at the ends of records at some distances of a uniform side, (S, k + 1)."""
@@ -195,7 +206,8 @@ class Profile:
 
     def reached(self) -> Floats:
         """What algorithms add at ends that count for every longer side too, (Q,)."""
-        return np.asarray(self.lower[..., : None if self.side.monotone else -1].max(axis=(1, 2), initial=0.0))
+        last = None if self.side.monotone or self.exact else -1
+        return np.asarray(self.lower[..., :last].max(axis=(1, 2), initial=0.0))
 
     def beyond(self) -> tuple[Mask, Floats]:
         """Which rows have ends beyond all steps, and what no algorithm adds there, (Q,) each."""
@@ -305,9 +317,9 @@ class Search:
             excess.append(float((self.upper - best[self.targets.group])[wide].max()))
             if len(excess) > 4 and excess[-1] > 0.9 * excess[-3]:
                 return  # blocks, rounding, or a chain that never forgets: no more is to be had
-            wide = self.upper > goal
+            wide, stuck = self.upper > goal, len(excess) > 1 and excess[-1] > 0.9 * excess[-2]
             for i in self.which:
-                side, need = self.sides[i], self._need(i, wide, goal, lower, upper)
+                side, need = self.sides[i], self._need(i, wide, goal, lower, upper, share=0.0 if stuck else 0.5)
                 levels[i], ends = need.min(axis=1), side.bounds()
                 open_ends = (ends > need[:, :-1, None]) & (ends > 0)
                 rows[i], grids[i] = next_grid(side, need, open_ends)
@@ -340,10 +352,13 @@ class Search:
             between = low + (high - low) * np.array([0.15, 0.45, 0.75, 0.95])
             side.ask(at, np.concatenate([between, high, reached], axis=1))
 
-    def _need(self, side: int, wide: Mask, goal: Floats, lower: Floats, upper: Floats) -> Floats:
-        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
+    def _need(self, side: int, wide: Mask, goal: Floats, lower: Floats, upper: Floats, share: float) -> Floats:
+        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond.
+
+        Each side is left a share of what is between the lower end of a target and its goal.
+        """
         left, profile = (goal - self.targets.own)[wide], self.sides[side]
-        slack = np.maximum(left - lower[:, wide].sum(axis=0), 0.0) / 2
+        slack = share * np.maximum(left - lower[:, wide].sum(axis=0), 0.0)
         need = np.maximum(lower[side, wide] + slack, left - upper[1 - side, wide])
         step = profile.step_of(self.targets.records[side, wide])
         out = np.full((len(profile.rows), len(profile.sizes) + 1), np.inf)

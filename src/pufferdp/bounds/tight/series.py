@@ -197,8 +197,9 @@ def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats
 
 def _new_search(problem: Problem, at: Ints, tolerance: float) -> Search:
     """A search of some rows of which nothing is known; sides that are alike share a profile."""
+    exact = problem.records is not None
     before, after = (
-        Profile(problem.sides[i], problem.rows[i].pick(at), problem.longest(i, at), tolerance, possible)
+        Profile(problem.sides[i], problem.rows[i].pick(at), problem.longest(i, at), tolerance, exact, possible)
         for i, possible in enumerate((problem.possible, None))
     )
     guess = np.minimum(1.2 * problem.slopes[:, at] + 0.01, 4.0)
