@@ -18,8 +18,9 @@ end, with prior ratio r = K^t(y, v)/K^t(x, v); the weighted sum of boost(g) belo
 
 **Blocks of records.** Where kernel and loss stay the same, a block of j records is passed with one product. If no sign
 changes within it, the product with the kernel whose rows of negative entries are damped is exact. Second differences
-along the block are at most c = |δ| max_{i<j}(K^i) B, with δ = boost(g)K − g and B = |K − I| + (1 − e^{−τ})K. An entry
-with values a and b of one sign at both ends keeps that sign if √|a| + √|b| ≥ j√(c/2); otherwise the block is halved.
+along the block are at most c = |δ| max_{i<j}(K^i) B, with δ = boost(g)K − g and B = |K − I| + (1 − e^{−τ})K. A second
+bound follows from the second difference at the beginning of the block; the smaller one counts. An entry with values a
+and b of one sign at both ends keeps that sign if √|a| + √|b| ≥ j√(c/2); otherwise the block is halved.
 Blocks that are small compared with the distance are bounded instead, by the block lemma: a state whose entry is at
 least j|δ| max_{i<j}(K^i) has a certain sign, and its damping is exact. At the other states the positive part of g is
 not damped and the negative part is, at every record. The difference of both parts bounds the vector behind the block.
@@ -436,19 +437,19 @@ class Pass:
         """size²/2 times bounds on second differences along a block: of vectors and of plain distributions."""
         side, powers, share = self.side, self.side.powers, (1 + 1e-9) * size * size / 2
         weights = np.ones(side.size) if side.weights is None else side.weights
-        most = powers.plain(size)[1]
-        change, bend = (part.reshape(self.vectors.shape) for part in self._change(self.vectors.reshape(-1, side.size), size))
+        most, flat = powers.plain(size)[1], self.vectors.reshape(-1, side.size)
+        change, bend = (part.reshape(self.vectors.shape) for part in self._change(flat, size))
         # boost has two slopes: where a sign changes, the open end changes by the difference of them.
         last = (bend + change @ most * (1 - self._last_damp)) @ weights
         moved = self.plain @ powers.kernel
-        noise = 16 * side.rounding(1) * (self.plain + moved)
-        plain = (np.abs((moved - self.plain) @ powers.kernel - (moved - self.plain)) + noise + noise @ powers.kernel) @ most
+        noise, second = 16 * side.rounding(1) * (self.plain + moved), moved - self.plain
+        plain = (np.abs(second @ powers.kernel - second) + noise + noise @ powers.kernel) @ most
         return _append(bend, last) * share, _append(plain, plain @ weights) * share
 
     def _change(self, vectors: Floats, size: int) -> tuple[Floats, Floats]:
-        """Bounds on differences between vectors, (R, k), and those one record further; on second differences in a block.
+        """Bounds on first and second differences of vectors, (R, k), along a block that begins with them.
 
-        Both bounds on second differences hold. The first one knows where neighbouring records of slow chains cancel.
+        Two bounds on second differences hold (docs/theory/tight.md, "Slow chains"); the smaller one is returned.
         """
         powers = self.side.powers
         slope = np.where(vectors > 0, 1.0, powers.damp)

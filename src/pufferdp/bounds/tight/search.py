@@ -18,14 +18,10 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, explicit
 
-_LEVELS: Final = np.array([0.33, 0.5, 0.67, 0.83, 1.0, 1.2])
-"""Shares of a guess at which ends are bounded first."""
 GRID: Final = 48
 """Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
 _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
-_HOPELESS: Final = 300.0
-"""A leakage that is larger says that everything is learned: it is given back as it is."""
 ENDLESS: Final = int(np.iinfo(np.int64).max)
 """The number of records on a side that has no end, larger than any other."""
 
@@ -106,7 +102,7 @@ class Profile:
         return len(self.sizes)
 
     def _counts(self) -> Mask:
-        """Which ends rows with exactly their records can have, (Q, S, k + 1): the last open end, and possible values."""
+        """Which ends rows of exactly their records have, (Q, S, k + 1): possible values, and the last open end."""
         records, steps = self.records[:, None], np.arange(1, len(self.sizes) + 1)
         known = self.possible[np.clip(records - self.first, 0, len(self.possible) - 1)] | (self.sizes > 1)[:, None]
         last = (steps == self.step_of(self.records)[:, None]) | self.endless[:, None]
@@ -296,7 +292,7 @@ class Search:
         """
         rows: list[Ints] = [np.arange(len(side.rows)) for side in self.sides]
         grids = [
-            first_grid(side.side, side.rows, self.guess[i][:, None] * _LEVELS, (1, 2, 4, 8))
+            first_grid(side.side, side.rows, self.guess[i][:, None] * np.linspace(1 / 3, 1.2, GRID // 8), (1, 2, 4, 8))
             for i, side in enumerate(self.sides)
         ]
         levels, excess = [np.full(len(side.rows), -np.inf) for side in self.sides], list[float]()
@@ -312,8 +308,8 @@ class Search:
             best = self.best(floor)
             goal = best[self.targets.group] * (1 + 0.9 * tolerance)
             wide = self.upper > best[self.targets.group] * (1 + tolerance)
-            if not wide.any() or best.min() > _HOPELESS:
-                return
+            if not wide.any() or best.min() > -np.log(TINY) / 2:
+                return  # near enough, or so large that everything is learned
             excess.append(float((self.upper - best[self.targets.group])[wide].max()))
             if len(excess) > 4 and excess[-1] > 0.9 * excess[-3]:
                 return  # blocks, rounding, or a chain that never forgets: no more is to be had

@@ -29,8 +29,6 @@ _FIRST: Final = 12
 """Pairs that are searched before the others are compared with them."""
 _CHUNK: Final = 256
 """Rows that are searched together."""
-_FEW: Final = GRID // 6
-"""Values of μ by which rows are compared with what others leak."""
 
 
 def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
@@ -168,7 +166,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     chosen = order[rank < (_FIRST if groups == 1 else 1)]
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
-    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 16) // (_FEW * problem.sides[0].size))
+    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 13) // problem.sides[0].size)
     rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, many)]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
@@ -253,7 +251,7 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
             low, high = missing[i][:, ~settled, None]
             around = 0.02 * levels[i][:, None]
             low, high = np.minimum(low, high) - around, np.maximum(low, high) + around
-            more = low + np.linspace(0.0, 1.0, _FEW) * (high - low)
+            more = low + np.linspace(0.0, 1.0, GRID // 6) * (high - low)
             grids[i] = np.sort(np.concatenate([grids[i][~settled], more.clip(-600, 600)], axis=1), axis=1)
     return at
 
