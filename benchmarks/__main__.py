@@ -8,7 +8,7 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, and before numpy is imported
 
-from benchmarks.timing import Report  # noqa: E402
+from benchmarks.timing import Report
 
 ROOMS = (
     "quilts", "leakage", "streams", "tight", "networks", "denoising", "histograms", "ledger", "redaction", "engines",

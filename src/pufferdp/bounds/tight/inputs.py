@@ -77,18 +77,14 @@ class Chain:
     @cached_property
     def interchangeable(self) -> Ints:
         """(k,): the first state with which each can be swapped without changing the chain; its own number if none."""
-        out, diagonal = np.arange(self.size), np.diagonal(self.kernels, axis1=1, axis2=2)
-        for state in range(1, self.size):
-            for other in np.unique(out[:state]).tolist():
-                if self.start is not None and not self.stationary and self.start[state] != self.start[other]:
-                    continue
+        out, tables = np.arange(self.size), self.kernels
+        for state, other in ((b, a) for b in range(self.size) for a in range(b)):
+            starts_alike = self.start is None or self.stationary or self.start[state] == self.start[other]
+            if out[state] == state and starts_alike and (tables[:, state, state] == tables[:, other, other]).all():
                 swap = np.arange(self.size)
                 swap[[state, other]] = other, state
-                if (diagonal[:, state] == diagonal[:, other]).all() and (
-                    self.kernels[:, swap[:, None], swap] == self.kernels
-                ).all():
+                if (tables[:, swap[:, None], swap] == tables).all():
                     out[state] = other
-                    break
         return out
 
     def restricted(self, states: Ints) -> Chain:

@@ -203,14 +203,17 @@ class KernelPowers:
 
     def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
         """Multiply each row, (R, a, k), with the power that belongs to its signs, (R, k)."""
-        groups: dict[bytes, list[int]] = {}
-        for row, key in enumerate(np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()):
-            groups.setdefault(key, []).append(row)
-        if len(groups) == 1:
-            return np.asarray(vectors @ self.damped(signs[0], size))
-        out = np.empty_like(vectors)
-        for rows in groups.values():
-            out[rows] = vectors[rows] @ self.damped(signs[rows[0]], size)
+        keys = np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()
+        rows_of = dict(zip(keys, range(len(keys)), strict=True))
+        powers = {key: self.damped(signs[row], size) for key, row in rows_of.items()}
+        if len(powers) == 1:
+            return np.asarray(vectors @ powers[keys[0]])
+        if len(keys) * self.kernel.size <= _CELLS // 16:
+            return np.asarray(vectors @ np.array([powers[key] for key in keys]))
+        out, which = np.empty_like(vectors), np.array(keys)
+        for key, power in powers.items():
+            rows = np.flatnonzero(which == key)
+            out[rows] = vectors[rows] @ power
         return out
 
 

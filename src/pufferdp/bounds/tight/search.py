@@ -175,8 +175,13 @@ class Profile:
             ends, prior = (np.take_along_axis(part, likely, axis=1) for part in (ends, prior))
             log_mu = np.where(np.isfinite(ends), ends, 0.0) - prior
             if (value <= best * (1 + self.tolerance / 16)).all():
-                break
-            best = value
+                # Ends are read at the first records of blocks: shorter ones around the best end say more.
+                near = self.lower.max(axis=2).argmax(axis=1)[:, None] - np.array([0, 1])
+                steps = np.isin(np.arange(len(self.sizes)), near) & (64 * self.sizes > np.maximum(self.first, 64))
+                if not steps.any():
+                    break
+                self.split(steps)
+            best = np.maximum(value, best)
         return log_mu
 
     def split(self, steps: Mask) -> None:
