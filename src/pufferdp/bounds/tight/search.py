@@ -429,7 +429,8 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     reached = side.reached()
     wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), reached)
     tail = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
-    beyond = np.where(tail_open[:, None], np.stack([reached, wanted], axis=1) - side.far[:, None], np.nan)
+    last = np.where(np.isfinite(need[:, -1]), need[:, -1], wanted)
+    beyond = np.where(tail_open[:, None], np.stack([reached, last, wanted], axis=1) - side.far[:, None], np.nan)
     wants = [np.concatenate([part.reshape(len(top), -1), beyond], axis=1) for part in wants]
     top = np.where(tail_open, np.maximum(top, tail - side.far), top)
     rows = np.flatnonzero(~np.isnan(wants[0]).all(axis=1))
@@ -440,7 +441,9 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     above = top + wanted[rows, None] * np.array([0.01, 0.05, 0.25])
     if side.side.weights is None:  # a first value may have any distribution, and so any prior ratio between
         side.mixtures = min(2 * side.mixtures, 16 * GRID)
-        return rows, _sorted(np.concatenate([first + (top - first) * np.linspace(0, 1, side.mixtures), above], axis=1))
+        even = first + (top - first) * np.linspace(0, 1, side.mixtures)
+        tails = np.where(np.isnan(beyond[rows]), first, beyond[rows])
+        return rows, _sorted(np.concatenate([even, above, tails], axis=1))
     even = np.rint(np.linspace(0, 1, GRID // 2) * (count - 1)).astype(int)
     parts = [np.take_along_axis(part, even, axis=1) for part in (low, high)]
     parts += [first + (end - first) * np.linspace(0, 1, GRID // 3) for end in (last, top)]
