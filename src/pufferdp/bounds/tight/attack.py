@@ -60,11 +60,6 @@ class TightLeakage:
     before: SideAttack = SideAttack()
     after: SideAttack = SideAttack()
 
-    @property
-    def value(self) -> float:
-        """The upper end of the bracket."""
-        return self.upper
-
     def renamed(self, states: Ints) -> TightLeakage:
         """The leakage with states numbered as in a larger chain."""
         before, after = self.before.renamed(states), self.after.renamed(states)

@@ -74,6 +74,19 @@ class Chain:
             pattern = ((pattern @ pattern) > 0).astype(float)
         return bool(pattern.all())
 
+    @cached_property
+    def interchangeable(self) -> Ints:
+        """(k,): the first state with which each can be swapped without changing the chain; its own number if none."""
+        out, tables = np.arange(self.size), self.kernels
+        for state, other in ((b, a) for b in range(self.size) for a in range(b)):
+            starts_alike = self.start is None or self.stationary or self.start[state] == self.start[other]
+            if out[state] == state and starts_alike and (tables[:, state, state] == tables[:, other, other]).all():
+                swap = np.arange(self.size)
+                swap[[state, other]] = other, state
+                if (tables[:, swap[:, None], swap] == tables).all():
+                    out[state] = other
+        return out
+
     def restricted(self, states: Ints) -> Chain:
         """The chain on states that it does not leave."""
         kernels = self.kernels[:, states[:, None], states]

@@ -18,8 +18,9 @@ end, with prior ratio r = K^t(y, v)/K^t(x, v); the weighted sum of boost(g) belo
 
 **Blocks of records.** Where kernel and loss stay the same, a block of j records is passed with one product. If no sign
 changes within it, the product with the kernel whose rows of negative entries are damped is exact. Second differences
-along the block are at most c = |δ| max_{i<j}(K^i) B, with δ = boost(g)K − g and B = |K − I| + (1 − e^{−τ})K. An entry
-with values a and b of one sign at both ends keeps that sign if √|a| + √|b| ≥ j√(c/2); otherwise the block is halved.
+along the block are at most c = |δ| max_{i<j}(K^i) B, with δ = boost(g)K − g and B = |K − I| + (1 − e^{−τ})K. A second
+bound follows from the second difference at the beginning of the block; the smaller one counts. An entry with values a
+and b of one sign at both ends keeps that sign if √|a| + √|b| ≥ j√(c/2); otherwise the block is halved.
 Blocks that are small compared with the distance are bounded instead, by the block lemma: a state whose entry is at
 least j|δ| max_{i<j}(K^i) has a certain sign, and its damping is exact. At the other states the positive part of g is
 not damped and the negative part is, at every record. The difference of both parts bounds the vector behind the block.
@@ -180,6 +181,7 @@ class KernelPowers:
         self._damped: dict[tuple[bytes, int], Floats] = {}
         one = np.eye(len(kernel))
         self._plain: dict[int, tuple[Floats, Floats]] = {1: (kernel, one)}
+        self._bends: dict[int, tuple[Floats, Floats, Floats]] = {}
         self._supports: dict[int, tuple[Mask, Mask]] = {1: (kernel > 0, one > 0)}
 
     def damped(self, signs: Mask, size: int) -> Floats:
@@ -200,6 +202,14 @@ class KernelPowers:
             self._plain[size] = half @ half, np.maximum(most, half @ most)
         return self._plain[size]
 
+    def bends(self, size: int) -> tuple[Floats, Floats, Floats]:
+        """Factors of bounds on second differences along a block: of the first one, and of first differences (two)."""
+        if size not in self._bends:
+            most = self.plain(size)[1]
+            steps = (1 - self.damp) * most @ self.kernel
+            self._bends[size] = most, most @ self.drift, steps + size * steps @ self.drift @ most
+        return self._bends[size]
+
     def supports(self, size: int) -> tuple[Mask, Mask]:
         """Where K^size is positive, and where one of I, K, …, K^(size − 1) is."""
         if size not in self._supports:
@@ -209,14 +219,17 @@ class KernelPowers:
 
     def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
         """Multiply each row, (R, a, k), with the power that belongs to its signs, (R, k)."""
-        groups: dict[bytes, list[int]] = {}
-        for row, key in enumerate(np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()):
-            groups.setdefault(key, []).append(row)
-        if len(groups) == 1:
-            return np.asarray(vectors @ self.damped(signs[0], size))
-        out = np.empty_like(vectors)
-        for rows in groups.values():
-            out[rows] = vectors[rows] @ self.damped(signs[rows[0]], size)
+        keys = np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()
+        rows_of = dict(zip(keys, range(len(keys)), strict=True))
+        powers = {key: self.damped(signs[row], size) for key, row in rows_of.items()}
+        if len(powers) == 1:
+            return np.asarray(vectors @ powers[keys[0]])
+        if len(keys) * self.kernel.size <= _CELLS // 16:
+            return np.asarray(vectors @ np.array([powers[key] for key in keys]))
+        out, which = np.empty_like(vectors), np.array(keys)
+        for key, power in powers.items():
+            rows = np.flatnonzero(which == key)
+            out[rows] = vectors[rows] @ power
         return out
 
 
@@ -239,13 +252,16 @@ class Ends:
     """(c, Q): how much larger that is than the smallest one."""
     decided: Mask
     """(c, Q): whether every vector has one sign, so that farther ends say nothing new about these μ."""
-    loose: Floats
-    """(c, Q, k + 1): how far bounds inside a block lie above those at its ends."""
+    edge: Floats
+    """(c, Q, k + 1): the smaller bound of the first and last record: bounds inside a block should not be far above."""
 
 
 def block_size(side: Side, distance: int, records: int) -> int:
-    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
-    if not side.uniform or distance < (4 * side.size**2 if side.calm else 1 << 15):
+    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left.
+
+    Vectors of equal signs share the power of a block, which pays off from about as many records as there are states.
+    """
+    if not side.uniform or distance < (_BLOCKS * min(side.size, _BLOCKS) if side.calm else 1 << 15):
         return 1
     return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
 
@@ -421,11 +437,9 @@ class Pass:
         at_ends = np.where(np.isneginf(least), most, least)
         if self.side.monotone:
             upper[:, k], at_ends[:, k] = read.upper[1, :, k], read.upper[0, :, k]
-        with np.errstate(invalid="ignore"):
-            loose = np.nan_to_num(upper - at_ends)
         self._rescale()
         tail, largest, spread = (part[1:2] for part in (read.tail, read.largest, read.spread))
-        return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], loose[None])
+        return Ends(upper[None], read.prior[:1], tail, largest, spread, read.decided[1:2], at_ends[None])
 
     def _between(self, curve: Floats, x: Floats, y: Floats, possible: Mask) -> Floats:
         """The largest root times prior ratio along a block, (Q, k + 1), from bounds at the ends of its halves.
@@ -468,20 +482,29 @@ class Pass:
         """size²/2 times bounds on second differences along a block: of vectors and of plain distributions."""
         side, powers, share = self.side, self.side.powers, (1 + 1e-9) * size * size / 2
         weights = np.ones(side.size) if side.weights is None else side.weights
-        most = powers.plain(size)[1]
-        change = self._change(self.vectors.reshape(-1, side.size)).reshape(self.vectors.shape) @ most
-        bend = change @ powers.drift
+        most, flat = powers.plain(size)[1], self.vectors.reshape(-1, side.size)
+        change, bend = (part.reshape(self.vectors.shape) for part in self._change(flat, size))
         # boost has two slopes: where a sign changes, the open end changes by the difference of them.
-        last = (bend + change * (1 - self._last_damp)) @ weights
-        plain = np.abs(self.plain @ powers.kernel - self.plain) + 4 * side.rounding(1) * self.plain
-        plain = plain @ (most @ powers.drift)
+        last = (bend + change @ most * (1 - self._last_damp)) @ weights
+        moved = self.plain @ powers.kernel
+        noise, second = 16 * side.rounding(1) * (self.plain + moved), moved - self.plain
+        plain = (np.abs(second @ powers.kernel - second) + noise + noise @ powers.kernel) @ most
         return _append(bend, last) * share, _append(plain, plain @ weights) * share
 
-    def _change(self, vectors: Floats) -> Floats:
-        """Bounds on the differences between vectors, (R, k), and those one record further."""
+    def _change(self, vectors: Floats, size: int) -> tuple[Floats, Floats]:
+        """Bounds on first and second differences of vectors, (R, k), along a block that begins with them.
+
+        Two bounds on second differences hold (docs/theory/tight.md, "Slow chains"); the smaller one is returned.
+        """
         powers = self.side.powers
-        boosted = np.maximum(vectors, vectors * powers.damp)
-        return np.abs(boosted @ powers.kernel - vectors) + 4 * self.side.rounding(1) * np.abs(vectors)
+        slope = np.where(vectors > 0, 1.0, powers.damp)
+        moved, mass = (vectors * slope) @ powers.kernel, np.abs(vectors)
+        noise = 4 * self.side.rounding(1) * (mass + mass @ powers.kernel)
+        change = moved - vectors
+        second = np.abs((change * slope) @ powers.kernel - change) + 2 * (noise + noise @ powers.kernel)
+        change = np.abs(change) + noise
+        most, drift, kinks = powers.bends(size)
+        return change, np.minimum(second @ most + change @ kinks, change @ drift)
 
     def _advance(self, vectors: Floats, size: int, possible: Mask) -> Floats:
         """Vectors, (R, k), behind a block: exact where signs are kept, halved where not, bounded where it is small."""
@@ -490,28 +513,31 @@ class Pass:
         parts = powers.apply(parts, signs, size)
         share = self.side.rounding(2 * size)
         out = parts[:, 0] * (1 + share) - parts[:, 1] * (1 - share)
-        if size > 1:
-            least = parts[:, 0] * (1 - share) - parts[:, 1] * (1 + share)
-            near = np.where(signs, least, -out)
+        mixed = np.flatnonzero(signs.any(axis=1) & (vectors < 0).any(axis=1))  # vectors of one sign keep it
+        if size > 1 and len(mixed):
+            vectors, signs = vectors[mixed], signs[mixed]
+            least = parts[mixed, 0] * (1 - share) - parts[mixed, 1] * (1 + share)
+            near = np.where(signs, least, -out[mixed])
             root = np.sqrt(np.abs(vectors)) + np.sqrt(np.maximum(near, 0))
-            bend = self._change(vectors) @ (powers.plain(size)[1] @ powers.drift) * ((1 + 1e-9) * size * size / 2)
-            kept = ((near >= 0) & (root * root >= bend)).all(axis=1)
-            kept |= ~signs.any(axis=1) | (vectors >= 0).all(axis=1)  # vectors of one sign keep it
-            rest = np.flatnonzero(~kept)
-            if len(rest) and size <= 16 * self.distance * self.tolerance:
-                out[rest] = self._bound_behind(vectors[rest], size)
+            change, bend = self._change(vectors, size)
+            kept = ((near >= 0) & (root * root >= bend * ((1 + 1e-9) * size * size / 2))).all(axis=1)
+            rest, vectors = mixed[~kept], vectors[~kept]
+            if size <= 16 * self.distance * self.tolerance:
+                out[rest] = self._bound_behind(vectors, change[~kept], size)
             elif len(rest):
-                half = self._advance(vectors[rest], size // 2, possible[rest])
+                half = self._advance(vectors, size // 2, possible[rest])
                 out[rest] = self._advance(half, size // 2, possible[rest])
         lost = parts.sum(axis=1) < TINY
         if lost.any():
             out = np.where(lost & possible & (np.abs(out) < TINY), TINY, out)
         return out
 
-    def _bound_behind(self, vectors: Floats, size: int) -> Floats:
+    def _bound_behind(self, vectors: Floats, change: Floats, size: int) -> Floats:
         """Upper bounds on vectors, (R, k), behind a block in which signs change: the block lemma."""
+        if not len(vectors):
+            return vectors
         powers, share = self.side.powers, self.side.rounding(2 * size)
-        certain = np.abs(vectors) >= self._change(vectors) @ powers.plain(size)[1] * ((1 + 1e-9) * size)
+        certain = np.abs(vectors) >= change @ powers.plain(size)[1] * ((1 + 1e-9) * size)
         positive = powers.apply(np.maximum(vectors, 0)[:, None], ~(certain & (vectors < 0)), size)[:, 0]
         negative = powers.apply(np.maximum(-vectors, 0)[:, None], certain & (vectors > 0), size)[:, 0]
         return positive * (1 + share) - negative * (1 - share)
@@ -554,7 +580,7 @@ class Pass:
             tail, spread = np.where(np.isinf(least), np.inf, least + beyond + rounding), largest - smallest
         decided = np.asarray((dead | (positive == either.sum(axis=2)[:, :, None])).all(axis=2))
         prior = np.where(np.isfinite(prior), prior, 0.0)
-        return Ends(upper, prior, tail, largest, spread, decided, np.zeros_like(upper))
+        return Ends(upper, prior, tail, largest, spread, decided, upper)
 
     def _rescale(self) -> None:
         """Scale each vector with a power of two from time to time, so that nothing leaves the range of a double."""

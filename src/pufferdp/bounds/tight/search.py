@@ -9,6 +9,7 @@ which that is not yet shown. The goal is the best lower bound, widened by the to
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -17,14 +18,10 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, explicit
 
-_LEVELS: Final = np.array([0.33, 0.5, 0.67, 0.83, 1.0, 1.2])
-"""Shares of a guess at which ends are bounded first."""
 GRID: Final = 48
 """Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
 _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
-_HOPELESS: Final = 300.0
-"""A leakage that is larger says that everything is learned: it is given back as it is."""
 ENDLESS: Final = int(np.iinfo(np.int64).max)
 """The number of records on a side that has no end, larger than any other."""
 
@@ -59,19 +56,21 @@ class End(NamedTuple):
 class Profile:
     """What is known about all ends of one side of some rows, as logarithms; ends as in ``recursion.Ends``."""
 
-    def __init__(self, side: Side, rows: Rows, records: Ints, tolerance: float, possible: Mask | None = None) -> None:
-        """Nothing is known at first. Each row has some number of ``records`` at most, (Q,).
+    def __init__(
+        self, side: Side, rows: Rows, records: Ints, tolerance: float, exact: bool, possible: Mask | None = None
+    ) -> None:
+        """Nothing is known at first. Each row has ``exact``ly some number of ``records``, (Q,), or at most as many.
 
         ``possible``, (t, k), are the values that the farthest records can have, the last one first; None: all.
         """
-        self.side, self.rows, self.tolerance = side, rows, tolerance
+        self.side, self.rows, self.tolerance, self.exact = side, rows, tolerance, exact and not side.monotone
         self.possible = np.ones((1, side.size), dtype=bool) if possible is None else possible
         self.records, self.endless = _followed_records(side, records), records == ENDLESS
         self.mixtures, self.followed = GRID // 2, 0
         self.depth = int(self.records.max(initial=0))
         self._set_steps(np.zeros(0, dtype=np.int64))
         shape = (len(rows), 0, side.size + 1)
-        self.lower, self.upper, self.prior, self.best, self.loose = (np.zeros(shape) for _ in range(5))
+        self.lower, self.upper, self.prior, self.best, self.edge = (np.zeros(shape) for _ in range(5))
         self.tail, self.far = np.zeros(shape[:2]), np.zeros(len(rows))
 
     def _set_steps(self, sizes: Ints) -> None:
@@ -88,18 +87,32 @@ class Profile:
         if new:
             self._set_steps(np.append(self.sizes, new))
             nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
-            upper = nothing + np.inf
-            if self.side.uniform:  # group privacy
-                spent = (self.first + self.sizes - 2)[-len(new) :, None] * self.side.losses[0]
-                upper[..., :-1] = spent if self.side.known else -np.inf
-                upper[..., -1:] = spent + self.side.last_losses(self.side.losses)
-            old = (self.lower, self.upper, self.prior, self.best, self.loose)
-            added = (nothing - np.inf, upper, nothing, nothing, nothing)
-            self.lower, self.upper, self.prior, self.best, self.loose = (
+            upper, edge = nothing + np.inf, nothing + np.inf
+            if self.side.uniform:
+                upper = nothing + self._group_privacy((self.first + self.sizes - 1)[-len(new) :])
+                edge = nothing + self._group_privacy(self.first[-len(new) :])
+            if self.exact:
+                upper = np.where(self._counts()[:, -len(new) :], upper, -np.inf)
+            old = (self.lower, self.upper, self.prior, self.best, self.edge)
+            added = (nothing - np.inf, upper, nothing, nothing, edge)
+            self.lower, self.upper, self.prior, self.best, self.edge = (
                 np.concatenate(pair, axis=1) for pair in zip(old, added, strict=True)
             )
             self.tail = np.concatenate([self.tail, nothing[..., 0] + np.inf], axis=1)
         return len(self.sizes)
+
+    def _counts(self) -> Mask:
+        """Which ends rows of exactly their records have, (Q, S, k + 1): possible values, and the last open end."""
+        records, steps = self.records[:, None], np.arange(1, len(self.sizes) + 1)
+        known = self.possible[np.clip(records - self.first, 0, len(self.possible) - 1)] | (self.sizes > 1)[:, None]
+        last = (steps == self.step_of(self.records)[:, None]) | self.endless[:, None]
+        return np.concatenate([known, last[..., None]], axis=2)
+
+    def _group_privacy(self, distances: Ints) -> Floats:
+        """What group privacy bounds at the ends of records at some distances of a uniform side, (S, k + 1)."""
+        spent = (distances - 1)[:, None] * self.side.losses[0]
+        known = np.repeat(spent if self.side.known else spent - np.inf, self.side.size, axis=1)
+        return np.concatenate([known, spent + self.side.last_losses(self.side.losses)[:1]], axis=1)
 
     def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats) -> None:
         """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,).
@@ -107,6 +120,7 @@ class Profile:
         Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
         """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
+        enough = np.maximum(level, self.reached())[at]
         while s < len(self.sizes) or self._extend(32) > s:
             size, number = int(self.sizes[s]), 1
             if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
@@ -117,14 +131,13 @@ class Profile:
                 number = int(np.argmax(np.append(self.sizes[s : s + work.together()] != 1, True)))
             ends = work.singles(number) if size == 1 else work.block(size)
             where = np.ix_(at, np.arange(s, s + number))
-            upper, loose, before = np.swapaxes(ends.upper, 0, 1), np.swapaxes(ends.loose, 0, 1), self.upper[where]
-            self.loose[where] = np.where(upper <= before + 1e-9, loose, self.loose[where])
-            self.upper[where], self.prior[where] = np.minimum(upper, before), np.swapaxes(ends.prior, 0, 1)
+            self.upper[where] = np.minimum(np.swapaxes(ends.upper, 0, 1), self.upper[where])
+            self.edge[where] = np.minimum(np.swapaxes(ends.edge, 0, 1), self.edge[where])
+            self.prior[where] = np.swapaxes(ends.prior, 0, 1)
             self.tail[where] = np.minimum(self.tail[where], ends.tail.T)
             self.far[at] = np.where(np.isfinite(ends.largest[-1]), ends.largest[-1], 0.0)
             s += number
-            reached = np.maximum(self.lower[at, :s].max(axis=(1, 2)), 0.0)
-            beyond = self.tail[at, s - 1] <= np.maximum(level[at], reached)
+            beyond = self.tail[at, s - 1] <= enough
             flat = ends.decided[-1] & (ends.spread[-1] <= self.tolerance / 8 * np.minimum(self.tail[at, s - 1], 1e9))
             if (beyond | flat | (work.distance > self.records[at])).all():
                 break
@@ -153,7 +166,7 @@ class Profile:
         for _ in range(_ROUNDS):
             spread = np.ptp(self.prior[:, -1, :-1], axis=1) if len(self.sizes) else np.full(len(best), np.inf)
             if (spread > self.tolerance / 8 * best).any() and len(self.sizes) < 1 << 13:
-                self._extend(128)
+                self._extend(max(128, len(self.sizes)))
             self.ask(every, log_mu)
             # The best μ of an end is the quotient that is reached, divided by its prior ratio (Dinkelbach 1967).
             pick = self.lower.argmax(axis=1)[:, None]
@@ -162,8 +175,13 @@ class Profile:
             ends, prior = (np.take_along_axis(part, likely, axis=1) for part in (ends, prior))
             log_mu = np.where(np.isfinite(ends), ends, 0.0) - prior
             if (value <= best * (1 + self.tolerance / 16)).all():
-                break
-            best = value
+                # Ends are read at the first records of blocks: shorter ones around the best end say more.
+                near = self.lower.max(axis=2).argmax(axis=1)[:, None] - np.array([0, 1])
+                steps = np.isin(np.arange(len(self.sizes)), near) & (64 * self.sizes > np.maximum(self.first, 64))
+                if not steps.any():
+                    break
+                self.split(steps)
+            best = np.maximum(value, best)
         return log_mu
 
     def split(self, steps: Mask) -> None:
@@ -174,9 +192,9 @@ class Profile:
         self.followed = int((source < self.followed).sum())
         self._set_steps(np.repeat(self.sizes // parts, parts))
         self.lower = np.where(begins[:, None], self.lower[:, source], -np.inf)
-        self.upper, self.prior, self.best, self.loose = (
-            a[:, source] for a in (self.upper, self.prior, self.best, self.loose)
-        )
+        self.prior, self.best = self.prior[:, source], self.best[:, source]
+        self.upper = np.minimum(self.upper[:, source], self._group_privacy(self.first + self.sizes - 1))
+        self.edge = np.where((parts > 1)[source][:, None], self._group_privacy(self.first), self.edge[:, source])
         last = np.concatenate([begins[1:], [True]])
         self.tail = np.where(last, self.tail[:, source], np.inf)
 
@@ -186,6 +204,11 @@ class Profile:
         beyond = np.minimum.accumulate(self.tail, axis=1)[:, :-1]
         out[:, 1:] = np.minimum(out[:, 1:], np.where(np.isneginf(out[:, 1:]), np.inf, beyond[:, :, None]))
         return out
+
+    def reached(self) -> Floats:
+        """What algorithms add at ends that count for every longer side too, (Q,)."""
+        last = None if self.side.monotone or self.exact else -1
+        return np.asarray(self.lower[..., :last].max(axis=(1, 2), initial=0.0))
 
     def beyond(self) -> tuple[Mask, Floats]:
         """Which rows have ends beyond all steps, and what no algorithm adds there, (Q,) each."""
@@ -274,7 +297,7 @@ class Search:
         """
         rows: list[Ints] = [np.arange(len(side.rows)) for side in self.sides]
         grids = [
-            first_grid(side.side, side.rows, self.guess[i][:, None] * _LEVELS, (1, 2, 4, 8))
+            first_grid(side.side, side.rows, self.guess[i][:, None] * np.linspace(1 / 3, 1.2, GRID // 8), (1, 2, 4, 8))
             for i, side in enumerate(self.sides)
         ]
         levels, excess = [np.full(len(side.rows), -np.inf) for side in self.sides], list[float]()
@@ -290,18 +313,19 @@ class Search:
             best = self.best(floor)
             goal = best[self.targets.group] * (1 + 0.9 * tolerance)
             wide = self.upper > best[self.targets.group] * (1 + tolerance)
-            if not wide.any() or best.min() > _HOPELESS:
-                return
+            if not wide.any() or best.min() > -np.log(TINY) / 2:
+                return  # near enough, or so large that everything is learned
             excess.append(float((self.upper - best[self.targets.group])[wide].max()))
             if len(excess) > 4 and excess[-1] > 0.9 * excess[-3]:
                 return  # blocks, rounding, or a chain that never forgets: no more is to be had
-            wide = self.upper > goal
+            wide, stuck = self.upper > goal, len(excess) > 1 and excess[-1] > 0.9 * excess[-2]
             for i in self.which:
-                side, need = self.sides[i], self._need(i, wide, goal, lower, upper)
+                side, need = self.sides[i], self._need(i, wide, goal, lower, upper, share=0.0 if stuck else 0.5)
                 levels[i], ends = need.min(axis=1), side.bounds()
                 open_ends = (ends > need[:, :-1, None]) & (ends > 0)
                 rows[i], grids[i] = next_grid(side, need, open_ends)
-                loose = open_ends & (side.loose > tolerance / 2 * need[:, :-1, None])
+                with np.errstate(invalid="ignore"):
+                    loose = open_ends & (ends - side.edge > tolerance / 2 * need[:, :-1, None])
                 if loose.any() and len(side.sizes) < 1 << 12:
                     side.split((side.sizes > 1) & loose.any(axis=(0, 2)))
             if not any(len(rows[i]) for i in self.which):
@@ -329,10 +353,13 @@ class Search:
             between = low + (high - low) * np.array([0.15, 0.45, 0.75, 0.95])
             side.ask(at, np.concatenate([between, high, reached], axis=1))
 
-    def _need(self, side: int, wide: Mask, goal: Floats, lower: Floats, upper: Floats) -> Floats:
-        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
+    def _need(self, side: int, wide: Mask, goal: Floats, lower: Floats, upper: Floats, share: float) -> Floats:
+        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond.
+
+        Each side is left a share of what is between the lower end of a target and its goal.
+        """
         left, profile = (goal - self.targets.own)[wide], self.sides[side]
-        slack = np.maximum(left - lower[:, wide].sum(axis=0), 0.0) / 2
+        slack = share * np.maximum(left - lower[:, wide].sum(axis=0), 0.0)
         need = np.maximum(lower[side, wide] + slack, left - upper[1 - side, wide])
         step = profile.step_of(self.targets.records[side, wide])
         out = np.full((len(profile.rows), len(profile.sizes) + 1), np.inf)
@@ -399,10 +426,11 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         room = np.clip(ends - level, side.tolerance * level, 0.05 * level)
         wants = [np.where(seen, part, np.nan) for part in (level - room - most, level - least)]
         top = np.where(seen, np.minimum(ends, 2 * level + 1) - least, -np.inf).max(axis=(1, 2))
-    reached = side.lower.max(axis=(1, 2), initial=0.0)
+    reached = side.reached()
     wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), reached)
     tail = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
-    beyond = np.where(tail_open[:, None], np.stack([reached, wanted], axis=1) - side.far[:, None], np.nan)
+    last = np.where(np.isfinite(need[:, -1]), need[:, -1], wanted)
+    beyond = np.where(tail_open[:, None], np.stack([reached, last, wanted], axis=1) - side.far[:, None], np.nan)
     wants = [np.concatenate([part.reshape(len(top), -1), beyond], axis=1) for part in wants]
     top = np.where(tail_open, np.maximum(top, tail - side.far), top)
     rows = np.flatnonzero(~np.isnan(wants[0]).all(axis=1))
@@ -413,7 +441,9 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     above = top + wanted[rows, None] * np.array([0.01, 0.05, 0.25])
     if side.side.weights is None:  # a first value may have any distribution, and so any prior ratio between
         side.mixtures = min(2 * side.mixtures, 16 * GRID)
-        return rows, _sorted(np.concatenate([first + (top - first) * np.linspace(0, 1, side.mixtures), above], axis=1))
+        even = first + (top - first) * np.linspace(0, 1, side.mixtures)
+        tails = np.where(np.isnan(beyond[rows]), first, beyond[rows])
+        return rows, _sorted(np.concatenate([even, above, tails], axis=1))
     even = np.rint(np.linspace(0, 1, GRID // 2) * (count - 1)).astype(int)
     parts = [np.take_along_axis(part, even, axis=1) for part in (low, high)]
     parts += [first + (end - first) * np.linspace(0, 1, GRID // 3) for end in (last, top)]
@@ -432,16 +462,21 @@ def quick_bounds(
     most = _followed_records(side, records)
     depth, top = int(most.max(initial=0)), np.zeros(len(rows))
     missing = np.array([grid[:, -1], grid[:, 0]])
-    work = Pass(side, rows.pick(at), grid[at], tolerance)
+    work, longest = Pass(side, rows.pick(at), grid[at], tolerance), depth
     while len(at) and work.distance <= depth:
         first = work.distance
-        size = block_size(side, first, depth - first + 1)
+        size = block_size(side, first, min(longest, depth - first + 1))
         behind = work.spent + size * work.losses
         if side.uniform and (behind <= level[at]).all():
             work.skip(size)
             top[at] = behind
             continue
+        before = copy(work)
         ends = work.singles(min(work.together(), depth - first + 1)) if size == 1 else work.block(size)
+        if size > 1 and ((ends.upper > level[at][:, None]) & (ends.edge <= level[at][:, None])).any():
+            work, longest = before, size // 2  # bounds inside the block are too far above those at its ends
+            continue
+        longest = 2 * size
         upper, distances = ends.upper, np.arange(first, first + len(ends.upper))[:, None]
         if exact and not side.monotone:
             ends_here = (distances == most[at]) | (records[at] == ENDLESS)

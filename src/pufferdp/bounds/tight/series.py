@@ -29,8 +29,6 @@ _FIRST: Final = 12
 """Pairs that are searched before the others are compared with them."""
 _CHUNK: Final = 256
 """Rows that are searched together."""
-_FEW: Final = GRID // 6
-"""Values of μ by which rows are compared with what others leak."""
 
 
 def reversed_kernel(distribution: Floats, kernel: Floats) -> Floats:
@@ -170,7 +168,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     chosen = order[rank < (_FIRST if groups == 1 else 1)]
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
-    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 16) // (_FEW * problem.sides[0].size))
+    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 13) // problem.sides[0].size)
     rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, many)]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
@@ -183,13 +181,13 @@ def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats
 
     ``log_mu`` has the best μ of both sides at another loss, or is empty; it is filled with those found.
     """
-    search = _new_search(problem, at, tolerance, alike=False)
+    search = _new_search(problem, at, tolerance)
+    sides = [search.sides[i] for i in search.which]
     begin = log_mu or [
-        first_grid(profile.side, profile.rows, guess[:, None] * np.array([0.33, 0.7, 1.0]), (1, 2, 4))
-        for profile, guess in zip(search.sides, search.guess, strict=True)
+        first_grid(profile.side, profile.rows, search.guess[i][:, None] * np.array([0.33, 0.7, 1.0]), (1, 2, 4))
+        for i, profile in zip(search.which, sides, strict=True)
     ]
-    pairs = zip(search.sides, begin, strict=True)
-    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in pairs]
+    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in zip(sides, begin, strict=True)]
     search.place_targets()
     search.measure()
     out = problem.own[at].copy()
@@ -197,14 +195,15 @@ def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats
     return out
 
 
-def _new_search(problem: Problem, at: Ints, tolerance: float, *, alike: bool) -> Search:
+def _new_search(problem: Problem, at: Ints, tolerance: float) -> Search:
     """A search of some rows of which nothing is known; sides that are alike share a profile."""
+    exact = problem.records is not None
     before, after = (
-        Profile(problem.sides[i], problem.rows[i].pick(at), problem.longest(i, at), tolerance, possible)
+        Profile(problem.sides[i], problem.rows[i].pick(at), problem.longest(i, at), tolerance, exact, possible)
         for i, possible in enumerate((problem.possible, None))
     )
     guess = np.minimum(1.2 * problem.slopes[:, at] + 0.01, 4.0)
-    return Search((after if alike else before, after), lambda cuts: problem.targets(at, cuts), guess)
+    return Search((after if problem.alike else before, after), lambda cuts: problem.targets(at, cuts), guess)
 
 
 def _chunks(rows: Ints, size: int) -> Iterator[Ints]:
@@ -237,11 +236,11 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     grids = [
         first_grid(problem.sides[i], problem.rows[i].pick(at), levels[i][:, None], (1, 1.5, 2.5, 4)) for i in (0, 1)
     ]
-    for _ in range(3):
+    for fine in (4 * tolerance, tolerance, tolerance):
         added, missing = np.full((2, len(at)), np.inf), {}
         for i in sides:
             rows, longest = problem.rows[i].pick(at), problem.longest(i, at)
-            added[i], missing[i] = quick_bounds(problem.sides[i], rows, levels[i], longest, exact, tolerance, grids[i])
+            added[i], missing[i] = quick_bounds(problem.sides[i], rows, levels[i], longest, exact, fine, grids[i])
             if problem.alike:
                 added[0] = added[1]
         leaks = problem.own[at] + added.sum(axis=0)
@@ -254,7 +253,7 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
             low, high = missing[i][:, ~settled, None]
             around = 0.02 * levels[i][:, None]
             low, high = np.minimum(low, high) - around, np.maximum(low, high) + around
-            more = low + np.linspace(0.0, 1.0, _FEW) * (high - low)
+            more = low + np.linspace(0.0, 1.0, GRID // 6) * (high - low)
             grids[i] = np.sort(np.concatenate([grids[i][~settled], more.clip(-600, 600)], axis=1), axis=1)
     return at
 
@@ -264,7 +263,7 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
 
     Rows that stay open may be closed later, when more is known to leak elsewhere.
     """
-    search = _new_search(problem, at, tolerance, alike=problem.alike)
+    search = _new_search(problem, at, tolerance)
     search.run(tolerance, out.lower)
     targets = search.targets
     best = search.best(out.lower)[targets.group]
@@ -295,12 +294,12 @@ def steady_problem(
         marginals = chain.marginals
         backwards = np.array([reversed_kernel(marginals[t], chain.kernels[t]) for t in range(m)])[::-1]
         before = Side(np.ascontiguousarray(backwards), losses, ones, known, last_losses[0])
-        slot, x, y = _pairs(marginals > 0)
+        slot, x, y = _unlike_pairs(chain, marginals > 0)
     else:
         before = Side(chain.kernels.swapaxes(1, 2).copy(), losses, chain.start, known, last_losses[0])
         possible = first_values(chain, length)
         many = (k * k + 2) * m
-        _, x, y = _pairs(inputs.supports(chain, many if length is None else min(many, length)))
+        _, x, y = _unlike_pairs(chain, inputs.supports(chain, many if length is None else min(many, length)))
         x, y = np.unique(np.stack([x, y]), axis=1)
         slot = np.zeros_like(x)
     rows = Rows((m - slot) % m, x, y), Rows(slot, x, y)
@@ -354,10 +353,18 @@ def _pairs(possible: Mask) -> tuple[Ints, Ints, Ints]:
     return at, x[pair], y[pair]
 
 
+def _unlike_pairs(chain: Chain, possible: Mask) -> tuple[Ints, Ints, Ints]:
+    """``_pairs`` without those that swaps of interchangeable states turn into others: they leak the same."""
+    at, x, y = _pairs(possible)
+    kinds = np.stack([at, chain.interchangeable[x], chain.interchangeable[y]])
+    first = np.sort(np.unique(kinds, axis=1, return_index=True)[1])
+    return at[first], x[first], y[first]
+
+
 def losses_problem(chain: Chain, losses: Floats, adversary: str, sides: str = "both", each: bool = True) -> Problem:
     """A loss of its own for each record: pairs of values of every record."""
     n, m, known, ones = len(losses), chain.period, adversary == "bdp", np.ones(chain.size)
-    record, x, y = _pairs(inputs.supports(chain, n))
+    record, x, y = _unlike_pairs(chain, inputs.supports(chain, n))
     after = Side(chain.kernels, _not_empty(losses[1:]), ones, known)
     weights: Floats | None = ones
     if chain.stationary and m == 1:
