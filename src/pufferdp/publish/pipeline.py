@@ -27,8 +27,8 @@ from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
-from pufferdp.publish.fitted import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
+from pufferdp.publish.model_checks import fitted_warning
 from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
 from pufferdp.publish.reading import facts_of
 

@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 
 from pufferdp import Ar1, DataError, ParameterError, fit, release
 from pufferdp.publish.fits.ar1 import Ar1Likelihood, _Series
-from pufferdp.publish.fitted import FITTED
+from pufferdp.publish.model_checks import FITTED
 
 
 def drawn(phi, n, rng, mean=70.0, sd=8.0):

@@ -331,10 +331,11 @@ def plan_problem(
         for mechanism in chosen:
             if progress is not None:
                 progress(f"calibrating {mechanism.name}")
-            tried.append(_try(mechanism, problem, beta))
+            tried.append(replace(_try(mechanism, solved, beta), epsilon=problem.epsilon))
         return _ranked(tried)
 
-    return Plan(problem=problem, beta=beta, candidates=CALIBRATED.get(problem, (chosen, beta), calibrated))
+    solved = problem.widened
+    return Plan(problem=problem, beta=beta, candidates=CALIBRATED.get(solved, (chosen, beta), calibrated))
 
 
 def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -25,6 +25,7 @@ from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import Problem, StatedNoise
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.questions import Question, QuestionNoise
 
@@ -91,6 +92,11 @@ class TableProblem:
             holes=self.holes,
             stated=self.stated,
         )
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return self.chains.checked
 
     @property
     def records(self) -> int:
