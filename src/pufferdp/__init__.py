@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pufferdp.models.gaussian import Gaussian as Gaussian
     from pufferdp.models.groups import Groups as Groups
     from pufferdp.models.hidden import HiddenMarkov as HiddenMarkov
+    from pufferdp.models.hidden_states import HiddenStates as HiddenStates
     from pufferdp.models.network import BayesianNetwork as BayesianNetwork
     from pufferdp.models.pedigree import Pedigree as Pedigree
     from pufferdp.publish.answers.fleet import release_fleet as release_fleet
@@ -111,7 +112,6 @@ if TYPE_CHECKING:
     from pufferdp.models.groups import AnyGroups as AnyGroups
     from pufferdp.models.hidden import from_hmmlearn as from_hmmlearn
     from pufferdp.models.joint import JointTable as JointTable
-    from pufferdp.models.memory import MemoryChain as MemoryChain
     from pufferdp.models.model_class import ModelClass as ModelClass
     from pufferdp.models.network import Node as Node
     from pufferdp.models.pedigree import Member as Member

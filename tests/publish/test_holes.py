@@ -20,7 +20,7 @@ from pufferdp.models.ar1 import Ar1
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.clock import MarkovClock
 from pufferdp.models.hidden import HiddenMarkov
-from pufferdp.models.memory import MemoryChain
+from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.noise import SeededSampler
 from tests.oracles import algorithms, chains, flips, records, redaction
 from tests.strategies import examples, random_law, random_transition
@@ -345,7 +345,7 @@ def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
 
 # What a model calls impossible although each pair of neighbours is possible, and at one time of the day alone.
 
-SECOND_ORDER = MemoryChain(transition=[[[0.5, 0.5], [0.5, 0.5]], [[1, 0], [0.5, 0.5]]], states=["a", "b"])
+SECOND_ORDER = HiddenStates.of_order([[[0.5, 0.5], [0.5, 0.5]], [[1, 0], [0.5, 0.5]]], states=["a", "b"])
 CYCLE = HiddenMarkov(
     transition=[[0.1, 0.9, 0], [0, 0.1, 0.9], [0.9, 0, 0.1]], emission=[[1, 0], [1, 0], [0, 1]], states=["a", "b"]
 )
@@ -366,7 +366,7 @@ HOURS = MarkovClock(transitions=[[[0.5, 0.5], [0, 1]], [[0.5, 0.5], [0.5, 0.5]]]
     ],
 )
 def test_histories_that_the_model_calls_impossible(
-    model: MemoryChain | HiddenMarkov, values: list[str | None], says: str | None
+    model: HiddenStates | HiddenMarkov, values: list[str | None], says: str | None
 ) -> None:
     frame = pl.DataFrame({"state": values, "who": ["p"] * len(values)})
     options: dict[str, Any] = {"column": "state", "query": "histogram", "epsilon": 1, "missing": "hole"}

@@ -21,7 +21,7 @@ FILES: dict[str, dict[str, Any]] = {
     "binary_interval": {"low": 0.3, "high": 0.8},
     "markov_clock": {"transitions": [STAY, STAY], "period": "1d", "step": "12h"},
     "hidden_markov": {"transition": STAY, "emission": [[0.9, 0.1, 0.0], [0.1, 0.2, 0.7]]},
-    "markov_memory": {"transition": [STAY, STAY]},
+    "hidden_states": {"transition": STAY, "of": [0, 1]},
     "groups": {"sizes": [4], "positives": [[0.1, 0.15, 0.5, 0.15, 0.1]]},
     "joint": {
         "values": [0, 1],

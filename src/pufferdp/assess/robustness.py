@@ -37,7 +37,7 @@ from pufferdp.bounds.distributions.divergence import (
 from pufferdp.models.base import Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.models.hidden import hidden_of
+from pufferdp.models.hidden import is_hidden
 from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
 
 _MOST_WORK: Final = 2**32
@@ -209,7 +209,7 @@ def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
     other = series_of(belief)
     if other is None:
         raise ModelError(f"the belief is {belief!r}; it must be about a series, as the model is", value=belief)
-    if hidden_of(model) is not None:
+    if is_hidden(model):
         raise ModelError(f"the model is {model!r}; beliefs are compared with chains, record by record", value=model)
     if not other.chains:
         raise ModelError(f"the belief is {belief!r}; it must be one chain, or a list of chains", value=belief)

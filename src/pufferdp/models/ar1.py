@@ -12,7 +12,7 @@ import numpy as np
 
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.models.base import LayoutOptions, Lengths, Model
-from pufferdp.models.chain import number_array, time_step
+from pufferdp.models.chain import json_object, number_array, time_step
 from pufferdp.models.files.json import File
 from pufferdp.models.gaussian import Gaussian
 
@@ -27,6 +27,7 @@ class _Ar1File(File):
     sd: float | None = None
     step: str | float | None = None
     fitted: dict[str, Any] | None = None
+    checks: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -57,6 +58,8 @@ class Ar1(Model):
     """The time from one record to the next: a duration such as ``"1min"``, or a number in the order column's unit."""
     fitted: dict[str, Any] | None = field(default=None)
     """Where the model was estimated from, if it was."""
+    checks: dict[str, Any] | None = field(default=None)
+    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -65,6 +68,7 @@ class Ar1(Model):
             if getattr(self, name) is not None:
                 set_field(self, name, _number(getattr(self, name), name, positive=name == "sd"))
         set_field(self, "step", time_step(self.step))
+        set_field(self, "checks", json_object(self.checks, "checks"))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -141,7 +145,7 @@ class Ar1(Model):
     def to_dict(self) -> dict[str, Any]:
         """The coefficients, and what else is known."""
         coefficient = list(self.coefficient) if isinstance(self.coefficient, tuple) else self.coefficient
-        known = {name: getattr(self, name) for name in ("mean", "sd", "step", "fitted")}
+        known = {name: getattr(self, name) for name in ("mean", "sd", "step", "fitted", "checks")}
         return {
             "type": self.file_type,
             "coefficient": coefficient,
@@ -159,6 +163,7 @@ class Ar1(Model):
             sd=content.sd,
             step=content.step,
             fitted=content.fitted,
+            checks=content.checks,
         )
 
     def __repr__(self) -> str:

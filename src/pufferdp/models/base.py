@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.basics.files import found_text
+from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Displayed
 from pufferdp.basics.words import whole_number
@@ -57,8 +57,8 @@ _OURS: Final = {
     "markov_clock": "clock",
     "groups": "groups",
     "hidden_markov": "hidden",
+    "hidden_states": "hidden_states",
     "joint": "joint",
-    "markov_memory": "memory",
     "class": "model_class",
     "bayesian_network": "network",
     "pedigree": "pedigree",
@@ -143,6 +143,11 @@ class Model(Displayed, ABC):
         return None
 
     @property
+    def checks(self) -> dict[str, Any] | None:
+        """What the data said about the model, where ``fit`` or ``check`` compared them."""
+        return None
+
+    @property
     def domains(self) -> tuple[tuple[str, ...], ...] | None:
         """The states of each record, where the model knows its records."""
         return None
@@ -213,6 +218,25 @@ class Model(Displayed, ABC):
     def public_facts(self, records: int) -> list[str]:
         """What a release takes to be known to everyone about so many records."""
 
+    # Equality by value.
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both models have the same file content; where they come from does not matter."""
+        if not isinstance(other, Model):
+            return NotImplemented
+        return self is other or self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @cached_property
+    def _content(self) -> str:
+        """The model's file without ``fitted`` and ``checks``, as text; a model that has no file is equal to itself."""
+        try:
+            return canonical_json(_without_origin(self.to_dict()))
+        except ModelError:
+            return f"{type(self).__qualname__} {id(self)}"
+
     # Files.
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,8 +250,8 @@ class Model(Displayed, ABC):
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each move with its probability, as a pandas or polars frame.
 
-        A class has the least and the largest probability, or which of its models; a clock its slots; a chain of second
-        order the state before. A model without moves has a row for each number or name of its file.
+        A class has the least and the largest probability, or which of its models; a clock its slots; hidden states are
+        numbered within their value. A model without moves has a row for each number or name of its file.
         """
         columns, rows = _rows(self.to_dict(), self.labels)
         return frame(columns, rows, backend)
@@ -259,7 +283,12 @@ def _rows(content: Mapping[str, Any], names: Sequence[str]) -> tuple[tuple[str, 
         low, high = content["low"], content["high"]
         return ("from", "to", "low", "high"), [(names[x], names[y], low[x][y], high[x][y]) for x, y in pairs]
     ahead = ""
-    if "transition" in content and "emission" not in content:  # hidden states have no names
+    if "of" in content:
+        kinds = [f"{names[x]} {content['of'][: z + 1].count(x)}" for z, x in enumerate(content["of"])]
+        pairs, names = [(x, y) for x in range(len(kinds)) for y in range(len(kinds))], kinds
+    if "of" in content and "period" in content:
+        tables, ahead = content["transition"], "slot"
+    elif "transition" in content and "emission" not in content:  # hidden states have no names
         tables = [content["transition"]]
     elif "transitions" in content:
         tables, ahead = content["transitions"], "slot"
@@ -270,12 +299,18 @@ def _rows(content: Mapping[str, Any], names: Sequence[str]) -> tuple[tuple[str, 
         return ("low", "high", "mean", "sd"), [(*ends, content.get("mean"), content.get("sd"))]
     else:
         return ("name", "value"), [row for key in content for row in _entries(key, content[key])]
-    numbered: Sequence[object] = range(1, len(tables) + 1)
-    if content["type"] == "markov_memory":
-        tables, ahead, numbered = content["transition"], "before", names
-    rows = [(n, names[x], names[y], table[x][y]) for n, table in zip(numbered, tables, strict=True) for x, y in pairs]
+    rows = [(n, names[x], names[y], table[x][y]) for n, table in enumerate(tables, start=1) for x, y in pairs]
     columns = (ahead, "from", "to", "probability")
     return (columns, rows) if ahead else (columns[1:], [row[1:] for row in rows])
+
+
+def _without_origin(content: Any) -> Any:
+    """The content of a model file, and of models in it, without what the data said."""
+    if isinstance(content, list):
+        return [_without_origin(part) for part in content]
+    if not isinstance(content, dict):
+        return content
+    return {name: _without_origin(part) for name, part in content.items() if name not in ("fitted", "checks")}
 
 
 def _entries(name: str, value: Any) -> list[tuple[str, str]]:

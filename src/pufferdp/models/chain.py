@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,6 +63,11 @@ class SeriesModel(Model):
     @property
     def rhythm(self) -> npt.NDArray[np.float64] | None:
         """Of a chain whose transitions follow a clock: the table of each step of the period, (steps, k, k)."""
+        return None
+
+    @property
+    def clock(self) -> SeriesModel | None:
+        """The model as a time-of-day chain of records with several matrices; None where it is something else."""
         return None
 
     @property
@@ -239,11 +245,12 @@ class StatesFile(File):
     bins: Row | None = None
     step: str | float | None = None
     fitted: dict[str, Any] | None = None
+    checks: dict[str, Any] | None = None
 
     def common(self) -> dict[str, Any]:
         """The arguments of the same names."""
-        own = {"states": self.states, "values": self.values, "bins": self.bins}
-        return {**own, "step": self.step, "fitted": self.fitted}
+        names = ("states", "values", "bins", "step", "fitted", "checks")
+        return {name: getattr(self, name) for name in names}
 
 
 def states_to_dict(model: SeriesModel, **own: Any) -> dict[str, Any]:
@@ -252,9 +259,10 @@ def states_to_dict(model: SeriesModel, **own: Any) -> dict[str, Any]:
     for name in ("states", "values", "bins"):
         if getattr(model, name) is not None:
             out[name] = list(getattr(model, name))
-    if model.step is not None:
-        out["step"] = model.step
-    return out if model.fitted is None else {**out, "fitted": model.fitted}
+    for name in ("step", "fitted", "checks"):
+        if getattr(model, name) is not None:
+            out[name] = getattr(model, name)
+    return out
 
 
 class ChainFile(StatesFile):
@@ -294,6 +302,8 @@ class MarkovChain(SeriesModel):
     """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
+    checks: dict[str, Any] | None = field(default=None, repr=False)
+    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         transition = probability_rows(self.transition, "transition")
@@ -312,6 +322,7 @@ class MarkovChain(SeriesModel):
         set_field(self, "values", state_values(self.values, k))
         set_field(self, "bins", bin_edges(self.bins, k, self.states))
         set_field(self, "step", time_step(self.step))
+        set_field(self, "checks", json_object(self.checks, "checks"))
 
     @property
     def size(self) -> int:
@@ -506,6 +517,23 @@ def number_array(value: object, name: str) -> npt.NDArray[np.float64]:
         if isinstance(value, (list, tuple)) and any(isinstance(row, (list, tuple)) for row in value):
             raise ModelError(f"{name} must be a table of numbers, every row of the same length", value=value) from None
         raise ModelError(f"{name} is {quoted_value(value)}; it must be made of numbers", value=value) from None
+
+
+def json_object(value: object, name: str) -> dict[str, Any] | None:
+    """An object that a JSON file can hold, or None; rejects other values and keys that are not text."""
+    if value is None:
+        return None
+    try:
+        same = isinstance(value, dict) and json.loads(json.dumps(value, allow_nan=False)) == value
+    except (TypeError, ValueError):
+        same = False
+    if not isinstance(value, dict) or not same:
+        raise ModelError(
+            f"{name} is {quoted_value(value)}; it must be an object as JSON has it, with keys that are text and finite "
+            "numbers",
+            value=value,
+        )
+    return value
 
 
 def state_names(value: object, k: int) -> tuple[str, ...] | None:

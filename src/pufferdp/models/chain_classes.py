@@ -19,6 +19,7 @@ from pufferdp.models.chain import (
     SeriesModel,
     StatesFile,
     bin_edges,
+    json_object,
     number_array,
     state_names,
     state_values,
@@ -88,6 +89,11 @@ class MarkovClass(SeriesModel):
         """Where a model of the class was estimated from, if one was."""
         return next((m.fitted for m in self.models if m.fitted is not None), None)
 
+    @property
+    def checks(self) -> dict[str, Any] | None:
+        """What the data said about a model of the class, where they were compared."""
+        return next((m.checks for m in self.models if m.checks is not None), None)
+
     def with_bins(self, edges: tuple[float, ...]) -> MarkovClass:
         """These chains, for numbers that bins turn into their states."""
         return MarkovClass(models=tuple(replace(m, bins=edges) for m in self.models))
@@ -141,6 +147,8 @@ class MarkovInterval(SeriesModel):
     """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the class was estimated from, if it was."""
+    checks: dict[str, Any] | None = field(default=None, repr=False)
+    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.low, "low"), _bounds(self.high, "high")
@@ -172,6 +180,7 @@ class MarkovInterval(SeriesModel):
         )
         for name in ("states", "values", "bins"):
             object.__setattr__(self, name, getattr(template, name))
+        object.__setattr__(self, "checks", json_object(self.checks, "checks"))
 
     @property
     def size(self) -> int:
@@ -257,6 +266,8 @@ class BinaryInterval(SeriesModel):
     """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the class was estimated from, if it was."""
+    checks: dict[str, Any] | None = field(default=None, repr=False)
+    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -269,6 +280,7 @@ class BinaryInterval(SeriesModel):
         object.__setattr__(self, "states", state_names(self.states, 2))
         object.__setattr__(self, "values", state_values(self.values, 2))
         object.__setattr__(self, "bins", bin_edges(self.bins, 2, self.states))
+        object.__setattr__(self, "checks", json_object(self.checks, "checks"))
         time_step(self.step)
 
     @property

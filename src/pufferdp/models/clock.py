@@ -23,6 +23,7 @@ from pufferdp.models.chain import (
     SeriesModel,
     StatesFile,
     bin_edges,
+    json_object,
     number_array,
     probability_rows,
     state_names,
@@ -164,6 +165,8 @@ class MarkovClock(SeriesModel):
     """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
+    checks: dict[str, Any] | None = field(default=None, repr=False)
+    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         tables = number_array(self.transitions, "transitions")
@@ -185,6 +188,7 @@ class MarkovClock(SeriesModel):
         set_field(self, "states", state_names(self.states, k))
         set_field(self, "values", state_values(self.values, k))
         set_field(self, "bins", bin_edges(self.bins, k, self.states))
+        set_field(self, "checks", json_object(self.checks, "checks"))
 
     @property
     def size(self) -> int:
@@ -200,6 +204,11 @@ class MarkovClock(SeriesModel):
     def steps(self) -> int:
         """Steps in a period."""
         return steps_in(self.period, self.step)
+
+    @property
+    def clock(self) -> MarkovClock | None:
+        """The model itself, unless all matrices are equal."""
+        return self if self.chain is None else None
 
     @property
     def rhythm(self) -> Tables | None:
@@ -239,6 +248,7 @@ class MarkovClock(SeriesModel):
             bins=self.bins,
             step=self.step,
             fitted=self.fitted,
+            checks=self.checks,
         )
 
     @property
@@ -287,11 +297,8 @@ class MarkovClock(SeriesModel):
     def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """The slot of a record comes from the order column."""
         super().check_reading(layout, missing, id)
-        if layout.get("order") is None and self.chain is None:
-            raise ParameterError(
-                "order is missing; a clock takes the slot of a record from the column that says when: name it with "
-                "order="
-            )
+        if self.chain is None:
+            check_clock_reading(layout)
 
     def public_facts(self, records: int) -> list[str]:
         """Also when the records were taken."""
@@ -321,6 +328,15 @@ class MarkovClock(SeriesModel):
         return f"MarkovClock({self.size} state{'s' * (self.size != 1)}: {names}; {slots})"
 
 
+def check_clock_reading(layout: LayoutOptions) -> None:
+    """Reject data without an order column, which a time-of-day model takes the slot of each record from."""
+    if layout.get("order") is None:
+        raise ParameterError(
+            "order is missing; a clock takes the slot of a record from the column that says when: name it with order="
+        )
+
+
 def clock_of(model: Model) -> MarkovClock | None:
-    """The model as a clock of several tables; None where it is something else."""
-    return model if isinstance(model, MarkovClock) and model.rhythm is not None else None
+    """The model as a time-of-day chain of records with several matrices; None where it is something else."""
+    clock = model.clock if isinstance(model, SeriesModel) else None
+    return clock if isinstance(clock, MarkovClock) else None

@@ -23,6 +23,7 @@ from pufferdp.models.chain import (
     StatesFile,
     bin_edges,
     check_law,
+    json_object,
     number_array,
     scaled,
     state_names,
@@ -145,14 +146,23 @@ def _bits(mask: Mask) -> int:
     return sum(1 << int(place) for place in np.flatnonzero(mask))
 
 
+def is_hidden(model: Model) -> bool:
+    """Whether records depend on hidden states, so that no chain of the records says the same."""
+    return isinstance(model, HiddenSeries) and model.chain is None and model.clock is None
+
+
 def hidden_of(model: Model) -> HiddenMarkov | None:
-    """The model as records drawn from the states of a hidden chain; None where it is no such belief."""
-    return model.hidden if isinstance(model, HiddenSeries) else None
+    """The model as records drawn from the states of a hidden chain; None where it is none, or is a chain itself.
+
+    Raises:
+        NotApplicableError: where hidden states depend on the time of day, which one matrix cannot say.
+    """
+    return model.hidden if isinstance(model, HiddenSeries) and is_hidden(model) else None
 
 
 def second_order_of(model: Model) -> npt.NDArray[np.float64] | None:
     """The table of a chain of second order; None for other models."""
-    return model.second_order if isinstance(model, HiddenSeries) else None
+    return model.second_order if isinstance(model, HiddenSeries) and is_hidden(model) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,6 +193,8 @@ class HiddenMarkov(HiddenSeries):
     """The time from one record to the next, as in "5min", or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the model was estimated from, if it was."""
+    checks: dict[str, Any] | None = field(default=None, repr=False)
+    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         hidden = MarkovChain(transition=self.transition, start=self.start)
@@ -209,6 +221,7 @@ class HiddenMarkov(HiddenSeries):
             "states": state_names(self.states, k),
             "values": state_values(self.values, k),
             "step": time_step(self.step),
+            "checks": json_object(self.checks, "checks"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -20,6 +20,8 @@ from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.joint import JointTable
 from pufferdp.models.network import BayesianNetwork
 
+Generator = np.random.Generator
+
 
 def sample(model: RecordModel, size: int, generator: np.random.Generator, given: Known | None = None) -> Outcomes:
     """Independent outcomes of a model, given what is known: one row each, one column a record, in state numbers."""
@@ -33,7 +35,7 @@ def sample(model: RecordModel, size: int, generator: np.random.Generator, given:
     (model,) = model.beliefs  # a family is drawn as the network it is
     if isinstance(model, JointTable):
         rows, law = (model.given(given) if given else model).outcomes()
-        return rows[_draw_alike(law, size, generator)]
+        return rows[draw_alike(law, size, generator)]
     if isinstance(model, Groups):
         _draw_groups(model, drawn, evidence, generator)
     elif isinstance(model, BayesianNetwork):
@@ -56,14 +58,14 @@ def sample_chain(
     start = _start(chain)
     drawn = np.zeros((length, size), dtype=np.int64)  # a step writes one stretch of memory
     if not given:
-        drawn[0] = _draw_alike(start, size, generator)
+        drawn[0] = draw_alike(start, size, generator)
         for t in range(1, length):
             drawn[t] = draw_moves(drawn[t - 1], chain.transition, generator)
         return drawn.T
     ahead, reached = _look_ahead(chain, length, given)
     if not reached > -np.inf:
         raise impossible({f"record {t + 1}": chain.labels[x] for t, x in sorted(given.items())})
-    drawn[0] = given[0] if 0 in given else _draw_alike(start * ahead[0], size, generator)
+    drawn[0] = given[0] if 0 in given else draw_alike(start * ahead[0], size, generator)
     for t in range(1, length):
         if t in given:
             drawn[t] = given[t]
@@ -82,7 +84,7 @@ def sample_clock(
     """Independent series of a clock, whose first record lies in the step ``first`` of the period, counted from 0."""
     size, length = whole(size, "size", least=0), whole(length)
     drawn = np.zeros((length, size), dtype=np.int64)
-    drawn[0] = _draw_alike(clock.laws[first % clock.steps], size, generator)
+    drawn[0] = draw_alike(clock.laws[first % clock.steps], size, generator)
     for t in range(1, length):
         drawn[t] = draw_moves(drawn[t - 1], clock.tables[(first + t - 1) % clock.steps], generator)
     return drawn.T
@@ -105,7 +107,7 @@ def sample_hidden(
     drawn = np.zeros((length, size), dtype=np.int64)
     for t in range(length):
         if t == 0:
-            hidden = _draw_alike(_start(model.hidden_chain) * ahead[0], size, generator)
+            hidden = draw_alike(_start(model.hidden_chain) * ahead[0], size, generator)
         else:
             moves = model.transition * ahead[t]
             total = moves.sum(axis=1, keepdims=True)
@@ -226,8 +228,8 @@ def sample_normal(
     return drawn
 
 
-def seeded(seed: int) -> np.random.Generator:
-    """Randomness that anyone can repeat, for what is simulated and never released."""
+def seeded(seed: int | Generator | None) -> Generator:
+    """Numpy's generator, for what is simulated and never released; None draws another series each time."""
     return np.random.default_rng(seed)
 
 
@@ -240,7 +242,7 @@ def _draw(laws: Law, generator: np.random.Generator) -> Outcomes:
     return np.asarray(np.minimum(drawn, last), dtype=np.int64)
 
 
-def _draw_alike(law: Law, size: int, generator: np.random.Generator) -> Outcomes:
+def draw_alike(law: Law, size: int, generator: np.random.Generator) -> Outcomes:
     """Many draws from one law, never a state of probability 0."""
     reached = law.cumsum()
     drawn = np.searchsorted(reached, generator.random(size) * reached[-1], side="right")
@@ -257,7 +259,7 @@ def _draw_network(model: BayesianNetwork, drawn: Outcomes, evidence: Evidence, g
     for v in model.order:
         if v not in told:
             table, above = model.nodes[v].table, tuple(drawn[:, u] for u in model.parents[v])
-            drawn[:, v] = _draw(table[above], generator) if above else _draw_alike(table, len(drawn), generator)
+            drawn[:, v] = _draw(table[above], generator) if above else draw_alike(table, len(drawn), generator)
 
 
 def _draw_groups(model: Groups, drawn: Outcomes, evidence: Evidence, generator: np.random.Generator) -> None:
@@ -267,7 +269,7 @@ def _draw_groups(model: Groups, drawn: Outcomes, evidence: Evidence, generator: 
         free = [i for i in members if i not in fixed]
         told = sum(fixed.values())
         # The law of all ones given the fixed: that of all ones, times the share of choices that has the fixed so.
-        ones = _draw_alike(law * shares(len(members), len(fixed), told), len(drawn), generator)
+        ones = draw_alike(law * shares(len(members), len(fixed), told), len(drawn), generator)
         for i, state in fixed.items():
             drawn[:, i] = state
         chosen = np.arange(len(free)) < (ones - told)[:, None]

@@ -23,7 +23,7 @@ from pufferdp.models.base import Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
 from pufferdp.models.clock import MarkovClock, clock_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
-from pufferdp.models.hidden import hidden_of
+from pufferdp.models.hidden import hidden_of, is_hidden
 from pufferdp.publish.answers.queries import Query
 
 _WAY_OUT: Final = "correct the data, or use a model that allows it (a fit with prior=0.5 allows every move)"
@@ -206,7 +206,7 @@ def check_moves_of_people(models: Mapping[str | None, SeriesModel], series: Seri
         return
     telling = {person: model for person, model in models.items() if model.rules_out}
     clocks = {person: clock for person, model in telling.items() if (clock := clock_of(model)) is not None}
-    hidden = {person: model for person, model in telling.items() if hidden_of(model) is not None}
+    hidden = {person: model for person, model in telling.items() if is_hidden(model)}
     others = {person: telling[person] for person in telling.keys() - clocks.keys() - hidden.keys()}
     for period, slots in {(clock.period, clock.steps) for clock in clocks.values()}:
         for person, slot_moves in series.slot_moves_of_people(coding, period, slots).items():
@@ -414,7 +414,7 @@ def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_b
     if series is not None and facts.get("step") is None:
         apart = "at least one step" if series.real_valued else "one step"
         out.append(f"rows that follow each other are {apart} of the model apart")
-    if series is not None and clock_of(series) is not None:
+    if isinstance(series, SeriesModel) and series.rhythm is not None:
         hours = "UTC hours" if facts.get("ranges", {}).get("unit") == "utc" else f"those written in {facts['order']!r}"
         out.append(f"the hours of the model are {hours}")
     if facts.get("kept"):

@@ -16,7 +16,7 @@ from pufferdp.bounds.hidden.uninformed import UninformedBound
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.hidden import HiddenMarkov
-from pufferdp.models.memory import MemoryChain
+from pufferdp.models.hidden_states import HiddenStates
 from tests.bounds.tight import cases
 from tests.oracles import algorithms, blocks
 from tests.strategies import examples, random_law, random_rows
@@ -178,7 +178,7 @@ def block_case(seed):
     model, n, loss = hidden_case(seed)
     if seed % 3 == 0:
         generator = np.random.default_rng([seed, 82])
-        model, n = MemoryChain(transition=[random_rows(generator, 2, 2) for _ in range(2)]), 4
+        model, n = HiddenStates.of_order([random_rows(generator, 2, 2) for _ in range(2)]), 4
     return model, max(n, 2), min(loss, 3.0)
 
 

@@ -13,7 +13,8 @@ from pufferdp.bounds.curves import best_curve, curve
 from pufferdp.bounds.hidden.uninformed import UninformedBound
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve
-from pufferdp.models.memory import MemoryChain
+from pufferdp.models.hidden import HiddenMarkov
+from pufferdp.models.hidden_states import HiddenStates
 from tests.bounds.tight import cases
 from tests.oracles import algorithms
 from tests.strategies import examples
@@ -54,22 +55,32 @@ def memory_case(seed):
     generator = np.random.default_rng([seed, 91])
     k = int(generator.choice([2, 2, 2, 3]))
     n = int(generator.integers(1, 5 if k == 2 else 4))
-    return generator, MemoryChain(transition=random_table(generator, k)), n, cases.loss(generator)
+    return generator, random_table(generator, k), n, cases.loss(generator)
+
+
+def all_pairs(table):
+    """The hidden chain of all pairs of neighbours: pair (x, y) has number x·k + y, and its record is y."""
+    k = len(table)
+    moves = np.zeros((k, k, k, k))
+    for x in range(k):
+        for y in range(k):
+            moves[x, y, y] = table[x][y]
+    return HiddenMarkov(transition=moves.reshape(k * k, k * k), emission=np.tile(np.eye(k), (k, 1)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_never_below_the_programme(part):
     for seed in range(part, examples(300), PARTS):
-        generator, model, n, loss = memory_case(seed)
-        k, kept = model.size, generator.random() < 0.5
-        first = model.hidden.start_law.reshape(k, k) if kept else generator.dirichlet(np.full(k * k, 0.5)).reshape(k, k)
-        joint = second_order_table(model.transition, first, n)
+        generator, table, n, loss = memory_case(seed)
+        model, hidden = HiddenStates.of_order(table), all_pairs(table)
+        k, kept = len(table), generator.random() < 0.5
+        first = hidden.start_law.reshape(k, k) if kept else generator.dirichlet(np.full(k * k, 0.5)).reshape(k, k)
+        joint = second_order_table(table, first, n)
         known = max(algorithms.joint_leakage(joint, [loss] * n, t, "every") for t in range(n))
         for length in (n, 1000):  # passed one by one, and settled
             assert curve("odds", model, length)(loss) >= known - ROOM, seed
         alone = max(algorithms.joint_leakage(joint, [loss] * n, t, "pufferfish") for t in range(n))
-        hidden = model.hidden
         bound = UninformedBound(hidden.transition, hidden.emission, first.ravel(), length=n, stationary=kept)
         assert bound(loss) >= alone - ROOM, seed
 
@@ -79,8 +90,8 @@ def test_never_below_the_programme(part):
 @settings(max_examples=examples(30), deadline=None)
 def test_two_states_whatever_the_table(cells, loss, n):
     table = np.array([[round(p, 3), 1 - round(p, 3)] for p in cells]).reshape(2, 2, 2)
-    model = MemoryChain(transition=table)
-    joint = second_order_table(table, model.hidden.start_law.reshape(2, 2), n)
+    model = HiddenStates.of_order(table)
+    joint = second_order_table(table, all_pairs(table).start_law.reshape(2, 2), n)
     for adversary, who in (("bdp", "every"), ("pufferfish", "pufferfish")):
         programme = max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
         assert best_curve(model, n, adversary)(loss) >= programme - ROOM
@@ -89,7 +100,7 @@ def test_two_states_whatever_the_table(cells, loss, n):
 def test_a_chain_of_first_order_written_as_second_is_the_chain():
     """For everybody the closed form is that of the chain; for nobody it is never below the tight curve, and near it."""
     activity = np.array([[0.882, 0.118], [0.305, 0.695]])
-    model = MemoryChain(transition=[activity, activity])
+    model = HiddenStates.of_order([activity, activity])
     for loss in (0.1, 0.5, 1.0):
         chain = OddsCurve.of_chains([activity])(loss)
         assert chain * (1 - 1e-12) <= curve("odds", model, 10**6)(loss) <= chain * (1 + 1e-5)
@@ -100,8 +111,8 @@ def test_a_chain_of_first_order_written_as_second_is_the_chain():
 def test_ten_per_cent_less_noise_would_break_the_promise():
     """Where nobody knows a record the bound is so near that a tenth more loss passes it."""
     table = np.array([[[0.9, 0.1], [0.4, 0.6]], [[0.6, 0.4], [0.2, 0.8]]])
-    model = MemoryChain(transition=table)
-    joint = second_order_table(table, model.hidden.start_law.reshape(2, 2), 4)
+    model = HiddenStates.of_order(table)
+    joint = second_order_table(table, all_pairs(table).start_law.reshape(2, 2), 4)
     loss = curve("tight", model, 4, "pufferfish").inverse(1.0)
     most = [
         max(algorithms.joint_leakage(joint, [share * loss] * 4, t, "pufferfish") for t in range(4))
@@ -112,14 +123,14 @@ def test_ten_per_cent_less_noise_would_break_the_promise():
 
 
 def test_zeros_take_blocks_of_pairs_or_group_privacy():
-    model = MemoryChain(transition=[[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    model = HiddenStates.of_order([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
     assert curve("odds", model, 5)(0.3) == pytest.approx(1.5)
-    some = MemoryChain(transition=[[[0.5, 0.5], [0.0, 1.0]], [[0.4, 0.6], [0.5, 0.5]]])
+    some = HiddenStates.of_order([[[0.5, 0.5], [0.0, 1.0]], [[0.4, 0.6], [0.5, 0.5]]])
     assert curve("odds", some, 10**6)(0.01) < 1.0
 
 
 def test_many_states_have_the_bound_on_pairs():
     generator = np.random.default_rng(3)
-    model = MemoryChain(transition=generator.dirichlet(np.full(6, 5.0), size=(6, 6)))
+    model = HiddenStates.of_order(generator.dirichlet(np.full(6, 5.0), size=(6, 6)))
     assert curve("odds", model, 10**6)(0.1) < 5.0
     assert not curve("tight", model, 10, "pufferfish").applies

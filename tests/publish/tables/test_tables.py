@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from pufferdp import (
     Ar1,
     DataError,
+    HiddenStates,
     MarkovChain,
     MarkovInterval,
-    MemoryChain,
     NotApplicableError,
     ParameterError,
     PufferdpError,
@@ -189,9 +189,7 @@ def test_a_part_a_hole_and_a_restart() -> None:
 
 
 def test_a_second_order_chain_and_an_interval() -> None:
-    memory = MemoryChain(
-        transition=np.array([[[0.8, 0.2], [0.4, 0.6]], [[0.7, 0.3], [0.2, 0.8]]]), states=("a", "b"), start="any"
-    )
+    memory = HiddenStates.of_order([[[0.8, 0.2], [0.4, 0.6]], [[0.7, 0.3], [0.2, 0.8]]], states=("a", "b"), start="any")
     low, high = np.array([[0.7, 0.1], [0.2, 0.6]]), np.array([[0.9, 0.3], [0.4, 0.8]])
     for model in (memory, MarkovInterval(low=low, high=high, states=("a", "b"))):
         table = exact(people(), ["histogram", "count:b"], model, per="person")

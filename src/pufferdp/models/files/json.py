@@ -41,7 +41,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     """The model of a JSON file; a BIF or PED file that it names is read from the same folder."""
     raw = read_json(path, "model file")
     if isinstance(raw, dict):
-        raw = {key: value for key, value in raw.items() if key != "checks"}  # beside the model in ``fit --json``
+        raw = _model_keys(raw)
     try:
         return model_from_dict(raw, Path(path).parent)
     except ModelError as error:
@@ -59,7 +59,7 @@ def as_model(model: object, name: str = "model") -> Model:
     if isinstance(model, (str, os.PathLike)):
         return load_model(model)
     if isinstance(model, dict):
-        return model_from_dict({key: value for key, value in model.items() if key != "checks"})
+        return model_from_dict(_model_keys(model))
     fitted = getattr(model, "model", None)
     if isinstance(fitted, Model):
         return fitted
@@ -67,6 +67,11 @@ def as_model(model: object, name: str = "model") -> Model:
         f"{name} is {a_kind(model)}; it must be a model, the path of a model file, its content as a dict, or a fit",
         value=model,
     )
+
+
+def _model_keys(content: dict[str, Any]) -> dict[str, Any]:
+    """The content without the list of tests that ``fit --json`` prints beside the model."""
+    return {key: value for key, value in content.items() if key != "checks" or not isinstance(value, list)}
 
 
 def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -> Model:

@@ -19,11 +19,11 @@ from pufferdp.bounds.additive.posterior import clipped_moments, normal_posterior
 from pufferdp.bounds.chains.sums import SumDistribution, chain_total, clock_total
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
-from pufferdp.models.chain import chains_of
+from pufferdp.models.chain import chains_of, series_of
 from pufferdp.models.clock import clock_of
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.models.gaussian import Gaussian, numbers_of
-from pufferdp.models.hidden import hidden_of
+from pufferdp.models.hidden import hidden_of, is_hidden
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
@@ -250,7 +250,10 @@ def _no_one_law(model: Model, query: Query, *, holes: bool, part: bool) -> str:
         return "" if numbers.normal is not None else "the promise is for many models, each with a law of its own"
     if query.reads_numbers(model):
         return "the model says nothing about how numbers lie within their states"
-    clock, hidden = clock_of(model), hidden_of(model)
+    clock, series = clock_of(model), series_of(model)
+    if is_hidden(model) and series is not None and series.rhythm is not None:
+        return "the distribution of an answer is not computed for hidden states by time of day"
+    hidden = hidden_of(model)
     chains = chains_of(model) if hidden is None else (hidden.hidden_chain,)
     if len(chains) + len(model.beliefs) + (clock is not None) != 1:
         return "the promise is for many models, each with a law of its own"

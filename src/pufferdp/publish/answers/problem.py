@@ -19,7 +19,7 @@ from pufferdp.bounds.quilts.networks import NetworkQuilt
 from pufferdp.bounds.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
-from pufferdp.models.hidden import hidden_of
+from pufferdp.models.hidden import is_hidden
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.secrets import Domains, Secrets
@@ -124,7 +124,7 @@ class Problem:
             return False
         if self.holes:
             return True  # how long the whole chain is need not be public: the bound holds for every length
-        if hidden_of(series) is not None:  # what lies outside shows through the hidden state, not through a record read
+        if is_hidden(series):  # what lies outside shows through the hidden state, not through a record read
             return True
         given = any(chain.given_start is not None for chain in series.chains)
         return given or self.adversary is not Adversary.PUFFERFISH

@@ -29,7 +29,7 @@ from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
 from pufferdp.models.files.json import model_to_dict
-from pufferdp.models.memory import MemoryChain
+from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
@@ -61,7 +61,7 @@ class OffStep:
 class Fit(Paged):
     """A fitted model and what was left out of it."""
 
-    model: MarkovChain | MarkovInterval | MarkovClock | MemoryChain | Ar1
+    model: MarkovChain | MarkovInterval | MarkovClock | HiddenStates | Ar1
     left_out: tuple[str, ...]
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
@@ -481,14 +481,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         }
         fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
         bins = exact.coding.bins
-        model: MarkovChain | MarkovInterval | MarkovClock | MemoryChain
+        model: MarkovChain | MarkovInterval | MarkovClock | HiddenStates
         lent: tuple[str, ...] = ()
         prior = problem.prior or 0.0
         if exact.triples is not None:
             table, rows = _second_order(exact.triples[np.ix_(indices, indices, indices)], moves, prior)
             lent = tuple(f"{states[x]} then {states[y]}" for x, y in rows)
-            model = MemoryChain(
-                transition=table, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
+            model = HiddenStates.of_order(
+                table, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
             )
         elif exact.by_slot is not None:
             assert self.clock is not None

@@ -20,7 +20,7 @@ from pufferdp.bounds.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.models.hidden import hidden_of
+from pufferdp.models.hidden import is_hidden
 from pufferdp.publish.noise import ChainShares, drawn_channel, thresholds
 
 FLIPS: Final = "flips"
@@ -255,7 +255,7 @@ def flippable(model: Model) -> SeriesModel:
             "the model is a clock, and flips are worked out for one transition table; fit a markov_chain without "
             "clock=, or release statistics"
         )
-    if hidden_of(series) is not None:
+    if is_hidden(series):
         raise NotApplicableError(
             f"the model is {what}, and {series.not_listed}: how flips leak is worked out for chains; "
             "fit one and flip under it"

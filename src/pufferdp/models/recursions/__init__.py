@@ -1,0 +1,1 @@
+"""Recursions along a series that models and fits share."""
