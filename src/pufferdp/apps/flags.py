@@ -25,6 +25,7 @@ _METHODS: Final = {
     "fit(memory=2)": "fit --memory 2",
     "fit(ar1=True)": "fit --ar1",
     "order='rows'": "--rows-in-order",
+    "check(calibrate='data')": "check --calibrate data",
 }
 _CALLS: Final = {
     re.compile(r"Ledger\.find\('([^']*)'\)"): r"ledger show --charge \1",

@@ -117,6 +117,11 @@ class EffectiveLeakage:
         return f"On held-out data{at}: {estimated}; {proven}."
 
 
+def unchecked(epsilon: float) -> str:
+    """The guarantee of a model that was never compared with data."""
+    return f"Guarantee e^{epsilon:g} under this model, not checked against data."
+
+
 @dataclass(frozen=True)
 class ModelChecks:
     """What the data said about a model, for the noise that follows from it and for noise that was widened."""
@@ -168,7 +173,7 @@ class CheckedGuarantee:
         """The guarantee and what the data said about it, in one line."""
         guarantee, effective = f"Guarantee e^{self.epsilon:g} under this model", self.effective
         if effective is None:
-            return f"{guarantee}, not checked against data."
+            return unchecked(self.epsilon)
         wider = ""
         if effective is self.checks.widened:
             wider = f" Noise widened for the data, as for e^{self.epsilon / self.checks.factor:.3g} under this model."
@@ -211,8 +216,8 @@ class CheckedGuarantee:
                 "protect longer periods with unit='day'",
             ]
         raise RefusedError(
-            f"the data contradict the model. {self.sentence} Ways out: {'; '.join(ways)}; or release nevertheless with "
-            "accept_misfit=True, which the certificate states",
+            f"the data contradict the model. {self.sentence} Ways out: {'; '.join(ways)}; or release nevertheless "
+            "with accept_misfit=True, which the certificate states",
             value=self.model,
         )
 

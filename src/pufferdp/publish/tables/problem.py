@@ -138,8 +138,9 @@ class TableNoise:
 
 def solve_table(problem: TableProblem) -> TableNoise:
     """The largest DP loss that the promise allows, shared among the questions."""
-    curve = curve_of_every_algorithm(problem.chains, problem.curve)
-    dp_loss = problem.chains.allowed_loss(curve, curve.inverse)
+    chains = problem.chains.widened
+    curve = curve_of_every_algorithm(chains, problem.curve)
+    dp_loss = chains.allowed_loss(curve, curve.inverse)
     losses = problem.losses(dp_loss)
     if min(losses) <= 0:
         raise NotApplicableError(

@@ -12,7 +12,7 @@ from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promise
+from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
@@ -68,7 +68,7 @@ def _once(certificate: dict[str, Any]) -> str:
 
 def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
     warnings = (f"Warning: {w}." for w in certificate["warnings"])
-    return certificate["guarantee"]["statement"], _once(certificate), *warnings
+    return certificate["guarantee"]["statement"], *check_sentences(certificate), _once(certificate), *warnings
 
 
 def _design(certificate: dict[str, Any]) -> dict[str, Any]:

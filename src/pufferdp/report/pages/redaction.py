@@ -13,7 +13,7 @@ from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, leak, made_by, promise
+from pufferdp.report.pages.common import OTHERWISE, check_sentences, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -68,6 +68,7 @@ def redaction_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series promises."""
     sentences = (
         certificate["guarantee"]["statement"],
+        *check_sentences(certificate),
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
         f"{100 * certificate['utility']:.6g} % of the records on average.",
         *(f"Warning: {w}." for w in certificate["warnings"]),
