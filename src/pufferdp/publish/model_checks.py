@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, RefusedError
@@ -22,8 +22,6 @@ FITTED: Final = (
     "the model was fitted without differential privacy; if on this data, it is part of what leaks, and the promise is "
     "weaker"
 )
-REJECTED: Final = 1.25
-"""A model is rejected where the data prove a leakage of more than this many times the guaranteed epsilon."""
 KEY: Final = "effective_leakage"
 """The name of the effective leakage among the checks of a model file."""
 
@@ -156,6 +154,8 @@ class CheckedGuarantee:
     unit: Unit | None = None
     widens: bool = False
     """Whether the noise follows a calibration on data."""
+    tolerated: ClassVar[float] = 1.25
+    """A model is rejected where the data prove a leakage of more than this many times the guaranteed epsilon."""
 
     @property
     def checks(self) -> ModelChecks:
@@ -163,10 +163,14 @@ class CheckedGuarantee:
         return ModelChecks.of(self.model)
 
     @property
+    def widened(self) -> bool:
+        """Whether the noise is wider than the model asks for, because it was calibrated on data."""
+        return self.widens and self.checks.widened is not None
+
+    @property
     def effective(self) -> EffectiveLeakage | None:
         """The effective leakage of the noise that is drawn; None where it was not computed."""
-        checks = self.checks
-        return checks.widened if self.widens and checks.widened is not None else checks.effective
+        return self.checks.widened if self.widened else self.checks.effective
 
     @property
     def sentence(self) -> str:
@@ -175,7 +179,7 @@ class CheckedGuarantee:
         if effective is None:
             return unchecked(self.epsilon)
         wider = ""
-        if effective is self.checks.widened:
+        if self.widened:
             wider = f" Noise widened for the data, as for e^{self.epsilon / self.checks.factor:.3g} under this model."
         return f"{guarantee}.{wider} {effective.sentence(self.epsilon)}"
 
@@ -190,7 +194,7 @@ class CheckedGuarantee:
             return False
         if self.unit is not None and self.unit.records > 2 * (effective.half_window or 0):
             return False
-        return effective.proven > REJECTED * effective.epsilon
+        return effective.proven > self.tolerated * effective.epsilon
 
     @property
     def misfit(self) -> str:

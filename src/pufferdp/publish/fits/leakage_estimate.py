@@ -10,19 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.publish.fits.lower_bound import Codes, Records
-
-HALF_WINDOWS: Final = (7, 30, 100)
-"""Records on either side of the target that the adversary does not know."""
-_TARGETS: Final = 300
-"""Targets for each window: enough for a quantile of 99 %."""
-_MEMORY: Final = 500
-"""Records on either side of a window that the adversary uses; records farther away add next to nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +27,8 @@ class HiddenChain:
     """The value that each hidden state shows."""
     start: Floats
     """The distribution of the first hidden state."""
+    memory: int = 500
+    """Records on either side of a window that the adversary uses; records farther away add next to nothing."""
 
     def shows(self, codes: Codes) -> Mask:
         """Which hidden states show each of these values, (values, hidden)."""
@@ -55,7 +49,7 @@ class LeakageEstimate:
 
 
 def estimate_leakage(
-    chain: HiddenChain, records: Records, slots: Codes, scales: Mapping[int, float], seed: int = 0
+    chain: HiddenChain, records: Records, slots: Codes, scales: Mapping[int, float], targets: int = 300
 ) -> LeakageEstimate | None:
     """The estimated leakage of a count with Laplace noise; None where no window lies within the records.
 
@@ -64,19 +58,19 @@ def estimate_leakage(
         records: the records from which targets are drawn.
         slots: the table of the chain that leads from each record to the next.
         scales: the scale of the noise for a count of each state; the count that reveals most is reported.
-        seed: chooses the targets.
+        targets: records that are drawn for each window; 300 are enough for a quantile of 99 %.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     worst: tuple[float, tuple[float, float], int] | None = None
     windows: dict[int, float] = {}
-    for half in HALF_WINDOWS:
-        targets = records.windows(half)
-        if not len(targets):
+    for half in (7, 30, 100):
+        possible = records.windows(half)
+        if not len(possible):
             continue
-        targets = random.choice(targets, min(_TARGETS, len(targets)), replace=False)
-        before, after = _known(chain, records, slots, targets, half)
+        drawn = random.choice(possible, min(targets, len(possible)), replace=False)
+        before, after = _known(chain, records, slots, drawn, half)
         for state, scale in scales.items():
-            changes = np.sort(_changes(chain, slots, targets, half, before, after, state, scale))
+            changes = np.sort(_changes(chain, slots, drawn, half, before, after, state, scale))
             quantile = float(np.quantile(changes, 0.99))
             windows[half] = max(quantile, windows.get(half, 0.0))
             if worst is None or quantile > worst[0]:
@@ -92,7 +86,7 @@ def held_out_bits(chain: HiddenChain, records: Records, slots: Codes) -> Floats:
     sizes = np.diff(np.concatenate([first, [len(records)]]))
     bits = np.zeros(len(first))
     hidden = np.tile(chain.start, (len(first), 1))
-    for step in range(-_MEMORY, int(sizes.max())):
+    for step in range(-chain.memory, int(sizes.max())):
         hidden, probability = _forward(chain, records, slots, hidden, first + step)
         counted = (step >= 0) & (step < sizes)
         bits[counted] -= np.log2(probability[counted])
@@ -100,26 +94,34 @@ def held_out_bits(chain: HiddenChain, records: Records, slots: Codes) -> Floats:
 
 
 def _forward(chain: HiddenChain, records: Records, slots: Codes, hidden: Floats, at: Codes) -> tuple[Floats, Floats]:
-    """The filter after one more record of each series, and the probability of the record before it was seen."""
+    """The filter after one more record of each series, and the probability of the record before it was seen.
+
+    A record that the chain rules out has the probability 1e-6, and the filter begins anew with it.
+    """
     at = np.clip(at, 0, len(records) - 1)
     joined = records.joined[at] & (at > 0)
     moved = np.einsum("mh,mhg->mg", hidden, chain.tables[slots[at - 1]])
-    weights = np.where(joined[:, None], moved, chain.start) * chain.shows(records.codes[at])
-    probability = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
-    return weights / probability[:, None], probability
+    shows = chain.shows(records.codes[at])
+    weights = np.where(joined[:, None], moved, chain.start) * shows
+    probability = weights.sum(axis=1)
+    possible = probability > 0
+    weights = np.where(
+        possible[:, None], weights / np.where(possible, probability, 1.0)[:, None], shows / shows.sum(1)[:, None]
+    )
+    return weights, np.maximum(probability, 1e-6)
 
 
 def _known(chain: HiddenChain, records: Records, slots: Codes, targets: Codes, half: int) -> tuple[Floats, Floats]:
     """What the records outside a window say: the distribution of its first hidden state, and weights of its last."""
     first, last = targets - half, targets + half
     hidden = np.tile(chain.start, (len(targets), 1))
-    for step in range(_MEMORY, 0, -1):
+    for step in range(chain.memory, 0, -1):
         hidden, _ = _forward(chain, records, slots, hidden, first - step)
     moved = np.einsum("mh,mhg->mg", hidden, chain.tables[slots[first - 1]])
     joined = records.joined[first] & (first > 0)
     before = np.where(joined[:, None], moved, chain.start)
     after = np.ones_like(before)
-    for step in range(_MEMORY, 0, -1):
+    for step in range(chain.memory, 0, -1):
         at = np.minimum(last + step, len(records) - 1)
         joined = records.joined[at] & (last + step < len(records))
         seen = np.einsum("mhg,mg->mh", chain.tables[slots[at - 1]], after * chain.shows(records.codes[at]))

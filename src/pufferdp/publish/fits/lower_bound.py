@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +24,6 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Floats, Mask
 
 Codes = npt.NDArray[np.int64]
-
-CONFIDENCE: Final = 0.95
-"""Probability that the bound is not above the truth."""
-_BLOCKS: Final = 48
-"""Blocks of a series that has fewer than 20 days or people: long enough to be nearly independent of each other."""
-_HALF_WINDOWS: Final = (3, 7, 15, 30, 60, 120)
-"""Records on either side of the target that the adversary does not know."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,12 +55,15 @@ class Records:
         return np.asarray(middle[breaks[middle + reach + 1] == breaks[middle - reach + 1]])
 
 
-def number_blocks(days: Codes) -> Codes:
-    """The block of each record: its day, night or person; parts of equal length where there are fewer than 20."""
+def number_blocks(days: Codes, least: int = 20, parts: int = 48) -> Codes:
+    """The block of each record: its day, night or person; where there are fewer than ``least``, equal parts.
+
+    48 parts are long enough to be nearly independent, and enough for the bound on real series of 15,000 records.
+    """
     blocks = np.concatenate([[0], np.cumsum(np.diff(days) != 0)])
-    if blocks[-1] + 1 >= 20:
+    if blocks[-1] + 1 >= least:
         return np.asarray(blocks, dtype=np.int64)
-    return np.asarray(np.arange(len(days)) * _BLOCKS // len(days), dtype=np.int64)
+    return np.asarray(np.arange(len(days)) * parts // len(days), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +91,7 @@ class _Cells:
 
 
 def lower_bound(
-    records: Records, scales: Mapping[int, float], slots: Codes | None = None, confidence: float = CONFIDENCE
+    records: Records, scales: Mapping[int, float], slots: Codes | None = None, confidence: float = 0.95
 ) -> LowerBound | None:
     """The proven leakage of a count with Laplace noise; None where the data are too few to say.
 
@@ -122,8 +117,9 @@ def lower_bound(
 
 def _half_windows(records: Records) -> Iterator[int]:
     """The half-windows that are at most a third of a typical block."""
+    halves = (3, 7, 15, 30, 60, 120)
     typical = float(np.median(np.bincount(records.blocks))) if len(records) else 0.0
-    return (half for half in _HALF_WINDOWS if 2 * half + 1 <= typical / 3)
+    return (half for half in halves if 2 * half + 1 <= typical / 3)
 
 
 def _cells(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.assess.surroundings import Output, Surroundings, surroundings
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.reading import columns_text
 from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
@@ -50,7 +51,10 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         title="Plan: a redacted series" if certificate is None else f"Redacted series: {certificate.data.column}",
         lead=f"{redaction.records:,} records, epsilon {number(hiding.epsilon)}"
         + ("; no data was read" if certificate is None else f", {certificate.created[:10]}"),
-        opening=_opening(content),
+        opening=(
+            *_opening(content),
+            CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary).sentence,
+        ),
         sections=(
             Section(title="The promise", blocks=(promise(hiding.epsilon, knows, sees, hidden),)),
             Section(title="The accuracy", blocks=_released(redaction, content)),
