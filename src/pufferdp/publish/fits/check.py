@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, series_of
-from pufferdp.models.files.json import ModelLike, model_to_dict
+from pufferdp.models.files.json import ModelLike, model_to_dict, save_model
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.fits.effective import Comparison, Observations, measure_leakage, planned_scales
 from pufferdp.publish.model_checks import KEY, CheckedGuarantee, EffectiveLeakage
@@ -59,6 +60,10 @@ class ModelCheck(Paged):
             "checks": dict(self.model.checks or {}),
             "model": model_to_dict(self.model),
         }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file with its checks, whole or not at all."""
+        save_model(self.model, path)
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """The estimate for each number of unknown records on either side of the target, as a pandas or polars frame."""

@@ -133,7 +133,7 @@ def planned_scales(model: Model, lengths: Lengths, epsilon: float, states: Seque
     return scales
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """A richer family beside the model in use, on the half of the data that taught neither."""
 
