@@ -40,7 +40,7 @@ an application of the same name."""
 _SHELLS: Final = ("bash", "zsh", "fish")
 COMPLETE: Final = "_PUFFERDP_COMPLETE"
 """What a shell sets that asks how a word may go on."""
-_MODULES: Final = {"sign": "verify"}
+_MODULES: Final = {"check": "robustness", "sign": "verify"}
 """Verbs that share a module with another."""
 
 

@@ -17,7 +17,7 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, model_to_dict, save_model
 from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.fits.effective import Comparison, Observations, measure_leakage, planned_scales
+from pufferdp.publish.fits.effective import Comparison, Observations, measure_leakage, noise_scales
 from pufferdp.publish.model_checks import KEY, CheckedGuarantee, EffectiveLeakage
 from pufferdp.publish.reading import read_keyed
 from pufferdp.publish.series import Series
@@ -32,7 +32,7 @@ class ModelCheck(Paged):
     epsilon: float
     """The guarantee for which the noise was planned."""
     effective: EffectiveLeakage
-    """What that noise reveals."""
+    """What the planned noise reveals on the data."""
     widened: EffectiveLeakage | None = None
     """What the noise reveals after it was widened for the data."""
     factor: float = 1.0
@@ -135,7 +135,7 @@ def calibrate_noise(
         if excess <= 1:
             break
         factor *= 1.01 * excess
-        scales = planned_scales(comparison.model, lengths, effective.epsilon / factor, states)
+        scales = noise_scales(comparison.model, lengths, effective.epsilon / factor, states)
         left = comparison.leakage(scales, effective.epsilon)
     return factor, left
 

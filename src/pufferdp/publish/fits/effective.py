@@ -112,14 +112,14 @@ def measure_leakage(
         reason = f"{len(data):,} records are too few to say"
         return EffectiveLeakage(epsilon=epsilon, reason=reason, records=len(data)), None
     progress("planning the noise")
-    scales = planned_scales(model, lengths, epsilon, range(model.size) if states is None else states)
+    scales = noise_scales(model, lengths, epsilon, range(model.size) if states is None else states)
     progress("fitting a richer family")
     comparison = Comparison.of(data, model)
     progress("measuring the leakage")
     return comparison.leakage(scales, epsilon), comparison
 
 
-def planned_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequence[int]) -> dict[int, float]:
+def noise_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequence[int]) -> dict[int, float]:
     """The scale of the noise of the best mechanism for a count of each state."""
     scales: dict[int, float] = {}
     for state in states:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.models.simulate import seeded
 from pufferdp.publish.fits.lower_bound import Codes, Records
 
 
@@ -60,7 +61,7 @@ def estimate_leakage(
         scales: the scale of the noise for a count of each state; the count that reveals most is reported.
         targets: records that are drawn for each window; 300 are enough for a quantile of 99 %.
     """
-    random = np.random.default_rng(0)
+    random = seeded(0)
     worst: tuple[float, tuple[float, float], int] | None = None
     windows: dict[int, float] = {}
     for half in (7, 30, 100):
