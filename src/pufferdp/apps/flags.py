@@ -22,8 +22,9 @@ _METHODS: Final = {
     "Ledger.verify()": "ledger verify",
     "to_dict()": "--json",
     'fit(clock="hour")': "fit --clock hour",
-    "fit(memory=2)": "fit --memory 2",
-    "fit(ar1=True)": "fit --ar1",
+    'fit(family="hidden")': "fit --family hidden",
+    'fit(family="hidden", clock="hour")': "fit --family hidden --clock hour",
+    'fit(family="ar1")': "fit --family ar1",
     "order='rows'": "--rows-in-order",
     "check(calibrate='data')": "check --calibrate data",
 }

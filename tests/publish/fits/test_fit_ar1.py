@@ -105,7 +105,7 @@ def test_steps_of_other_units_and_of_rows():
     assert fit(frame(DAY["bpm"], "5s"), **READ).model.step == "5s"
     numbered = DAY.assign(time=np.arange(1440) * 0.5)
     assert fit(numbered, **READ).model.step == 0.5
-    assert fit(DAY, column="bpm", order="rows", ar1=True).model.step is None
+    assert fit(DAY, column="bpm", order="rows", family="ar1").model.step is None
 
 
 def test_a_certificate_says_the_same_of_the_fit_whatever_the_data():
