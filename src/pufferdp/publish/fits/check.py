@@ -17,7 +17,7 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, model_to_dict, save_model
 from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.fits.effective import Comparison, Observations, measure_leakage, noise_scales
+from pufferdp.publish.fits.effective import Observations, RicherFamily, measure_leakage, noise_scales, with_checks
 from pufferdp.publish.model_checks import KEY, CheckedGuarantee, EffectiveLeakage
 from pufferdp.publish.reading import read_keyed
 from pufferdp.publish.series import Series
@@ -113,17 +113,17 @@ def check(
         observations, plain, lengths, epsilon=epsilon, states=states, progress=report
     )
     found = {**(plain.checks or {}), KEY: effective.to_dict()}
-    result = ModelCheck(model=_with_checks(plain, found), epsilon=epsilon, effective=effective)
+    result = ModelCheck(model=with_checks(plain, found), epsilon=epsilon, effective=effective)
     if calibrate is None or comparison is None:
         return result
     report("widening the noise")
     factor, widened = calibrate_noise(comparison, lengths, effective, states)
     found["calibrated"] = {"factor": factor, KEY: widened.to_dict()}
-    return replace(result, model=_with_checks(plain, found), widened=widened, factor=factor)
+    return replace(result, model=with_checks(plain, found), widened=widened, factor=factor)
 
 
 def calibrate_noise(
-    comparison: Comparison, lengths: Lengths, effective: EffectiveLeakage, states: Sequence[int]
+    comparison: RicherFamily, lengths: Lengths, effective: EffectiveLeakage, states: Sequence[int]
 ) -> tuple[float, EffectiveLeakage]:
     """The factor by which epsilon is divided so that the estimated leakage is at most epsilon, and what is left then.
 
@@ -170,10 +170,4 @@ def _without_checks(model: Model) -> SeriesModel:
     if series is None or not hasattr(series, "checks"):
         raise ModelError("a check compares a model of a series of states with data, and this model is not one")
     kept = {key: value for key, value in (model.checks or {}).items() if key not in (KEY, "calibrated")}
-    return _with_checks(series, kept)
-
-
-def _with_checks(model: SeriesModel, found: dict[str, Any]) -> SeriesModel:
-    """The model with these checks in its file."""
-    made: SeriesModel = replace(model, checks=found or None)  # type: ignore[type-var]
-    return made
+    return with_checks(series, kept)

@@ -8,15 +8,17 @@ needs no model is computed from all records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.series import StatePath
 from pufferdp.models.base import Lengths, Model
-from pufferdp.models.chain import MarkovChain, series_of
+from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.models.clock import clock_of, distance_amount
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.plan import plan_problem
@@ -26,6 +28,8 @@ from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
 from pufferdp.publish.fits.leakage_estimate import HiddenChain, estimate_leakage, held_out_bits
 from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
 from pufferdp.publish.model_checks import EffectiveLeakage
+
+S = TypeVar("S", bound=SeriesModel)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -39,6 +43,14 @@ class Observations:
     persons: Codes
     hours: Codes | None
     """Hours since 1970; None where the order column holds no times."""
+
+    @classmethod
+    def of(cls, path: StatePath, states: Sequence[int]) -> Observations:
+        """The records of a path whose states the model has, in numbers of the model's states."""
+        place = np.full(max(int(path.codes.max(initial=0)), *states) + 1, -1)
+        place[list(states)] = np.arange(len(states))
+        everything = cls(codes=place[path.codes], joined=path.joined, persons=path.persons, hours=path.hours)
+        return everything.take(everything.codes >= 0)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -92,9 +104,10 @@ def measure_leakage(
     *,
     epsilon: float = 1.0,
     states: Sequence[int] | None = None,
+    compare: bool = True,
     least: int = 2_000,
     progress: Progress = silent,
-) -> tuple[EffectiveLeakage, Comparison | None]:
+) -> tuple[EffectiveLeakage, RicherFamily | None]:
     """The effective leakage of counts with the noise that the model asks for, and the comparison behind it.
 
     Args:
@@ -103,6 +116,7 @@ def measure_leakage(
         lengths: the series for which the noise is planned.
         epsilon: the guarantee for which the noise is planned.
         states: the states that are counted, by number; every state by default.
+        compare: whether richer families are fitted; False where held-out records have chosen the model's family.
         least: fewer records say too little about a model.
         progress: called with a few words before each step.
     """
@@ -112,20 +126,31 @@ def measure_leakage(
         reason = f"{len(data):,} records are too few to say"
         return EffectiveLeakage(epsilon=epsilon, reason=reason, records=len(data)), None
     progress("planning the noise")
-    scales = noise_scales(model, lengths, epsilon, range(model.size) if states is None else states)
-    progress("fitting a richer family")
-    comparison = Comparison.of(data, model)
+    try:
+        scales = noise_scales(model, lengths, epsilon, range(model.size) if states is None else states)
+    except NotApplicableError as error:
+        return EffectiveLeakage(epsilon=epsilon, reason=str(error), records=len(data)), None
     progress("measuring the leakage")
+    if not compare:
+        return prove_leakage(data, model, scales, epsilon), None
+    comparison = RicherFamily.of(data, model)
     return comparison.leakage(scales, epsilon), comparison
 
 
 def noise_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequence[int]) -> dict[int, float]:
-    """The scale of the noise of the best mechanism for a count of each state."""
+    """The scale of the noise of the best mechanism for a count of each state.
+
+    Noise is planned for series of up to 1,000 records: windows are shorter, and longer series need hardly more.
+    """
+    lengths = tuple((min(length, 1000), count) for length, count in lengths)
     scales: dict[int, float] = {}
     for state in states:
         query = Query.parse(f"count:{model.labels[state]}")
-        plan = plan_problem(Problem(model=model, query=query, lengths=lengths, epsilon=epsilon))
-        best = next((c.calibration for c in plan.candidates if c.applies and c.calibration is not None), None)
+        problem = Problem(model=model, query=query, lengths=lengths, epsilon=epsilon)
+        # Where it applies, exact-laplace has the least noise that a count with Laplace noise can have.
+        plans = (plan_problem(problem, only=only) for only in (["exact-laplace"], None))
+        candidates = (candidate for plan in plans for candidate in plan.candidates if candidate.applies)
+        best = next((candidate.calibration for candidate in candidates), None)
         if best is None:
             raise NotApplicableError(f"no mechanism gives a guarantee of epsilon {epsilon:g} for {query.name}")
         if best.scale > 0:
@@ -134,7 +159,7 @@ def noise_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequenc
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison:
+class RicherFamily:
     """A richer family beside the model in use, on the half of the data that taught neither."""
 
     model: Model
@@ -147,14 +172,14 @@ class Comparison:
     """The gain divided by its standard error over blocks."""
 
     @classmethod
-    def of(cls, data: Observations, model: Model, most: int = 3) -> Comparison:
+    def of(cls, data: Observations, model: Model, most: int = 3) -> RicherFamily:
         """The richer family, of up to ``most`` hidden states a value, with the fewest held-out bits."""
         held = data.take(data.held_out)
         records = held.records
         teaching = Observed(series=data.take(~data.held_out).series, values=model.size)
         base = hidden_chain(model) or _hidden(fit_hidden(teaching, 1))
         bits = held_out_bits(base, records, held.slots(model, len(base.tables)))
-        best: Comparison | None = None
+        best: RicherFamily | None = None
         estimate: Estimate | None = None
         for kinds in range(2, most + 1):
             estimate = fit_hidden(teaching, kinds, begin=estimate)
@@ -169,28 +194,27 @@ class Comparison:
 
     def leakage(self, scales: Mapping[int, float], epsilon: float) -> EffectiveLeakage:
         """The effective leakage of counts with noise of these scales, which guarantee epsilon under the model."""
-        records, labels = self.data.records, self.model.labels
+        proven = prove_leakage(self.data, self.model, scales, epsilon)
+        found = replace(proven, family=self.family, gain=self.gain, z=self.z)
+        if self.z <= 2:
+            return found
         held = self.data.take(self.data.held_out)
-        bound = lower_bound(records, scales, _parts_of_day(self.data))
-        estimate = None
-        if self.z > 2:
-            estimate = estimate_leakage(self.rich, held.records, np.zeros_like(held.codes), scales)
-        source = bound if bound is not None else estimate
-        return EffectiveLeakage(
-            epsilon=epsilon,
-            estimate=None if estimate is None else estimate.epsilon,
-            interval=None if estimate is None else estimate.interval,
-            windows=None if estimate is None else {str(half): value for half, value in estimate.windows.items()},
-            proven=None if bound is None else bound.epsilon,
-            half_window=None if bound is None else bound.half_window,
-            records=len(records),
-            blocks=records.block_count,
-            query="" if source is None else f"count:{labels[source.state]}",
-            scale=None if source is None else scales[source.state],
-            family=self.family,
-            gain=self.gain,
-            z=self.z,
-        )
+        estimate = estimate_leakage(self.rich, held.records, np.zeros_like(held.codes), scales)
+        if estimate is None:
+            return found
+        windows = {str(half): value for half, value in estimate.windows.items()}
+        return replace(found, estimate=estimate.epsilon, interval=estimate.interval, windows=windows)
+
+
+def prove_leakage(data: Observations, model: Model, scales: Mapping[int, float], epsilon: float) -> EffectiveLeakage:
+    """The lower bound for counts with noise of these scales, without a comparison with richer families."""
+    records = data.records
+    bound = lower_bound(records, scales, _parts_of_day(data))
+    found = EffectiveLeakage(epsilon=epsilon, records=len(records), blocks=records.block_count)
+    if bound is None:
+        return found
+    query, scale = f"count:{model.labels[bound.state]}", scales[bound.state]
+    return replace(found, proven=bound.epsilon, half_window=bound.half_window, query=query, scale=scale)
 
 
 def hidden_chain(model: Model) -> HiddenChain | None:
@@ -227,3 +251,9 @@ def _clustered(saved: Floats, sizes: Codes) -> tuple[float, float]:
 def _parts_of_day(data: Observations) -> Codes | None:
     """The six hours that each record lies in; None without times."""
     return None if data.hours is None else data.hours % 24 // 6
+
+
+def with_checks(model: S, found: dict[str, Any]) -> S:
+    """The model with these checks in its file."""
+    made: S = replace(model, checks=found or None)  # type: ignore[type-var]
+    return made

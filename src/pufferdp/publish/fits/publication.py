@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,10 @@ from pufferdp.basics.words import quoted_value
 from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_pair
 from pufferdp.data.ranges import zone_text
 from pufferdp.data.series import Series as OpenSeries
-from pufferdp.data.series import open_series
+from pufferdp.data.series import StatePath, open_series
 from pufferdp.models.ar1 import Ar1
 from pufferdp.models.bins import Bins, bins_text, parse_bins
-from pufferdp.models.chain import MarkovChain, bin_names
+from pufferdp.models.chain import MarkovChain, SeriesModel, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, distance_amount, rhythm_of, share_evenly, slot_name
 from pufferdp.models.files.json import model_to_dict
@@ -34,6 +34,7 @@ from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.checks import Check, check_model
+from pufferdp.publish.fits.effective import Observations, measure_leakage, with_checks
 from pufferdp.publish.fits.expectation import Estimate
 from pufferdp.publish.fits.families import (
     NOT_COMPARED,
@@ -47,6 +48,7 @@ from pufferdp.publish.fits.families import (
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
+from pufferdp.publish.model_checks import KEY
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.series import Series
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
     from pufferdp.ledger.ledger import Ledger
 
+M = TypeVar("M", bound=SeriesModel)
 MOST_CHECKED: Final = 20_000_000
 """Checks bring the states to Python; beyond so many records they are not made."""
 
@@ -323,6 +326,8 @@ class Counted:
     """Of a clock: moves from each slot on, (slots, k, k)."""
     zone: str | None = None
     checks: tuple[Check, ...] | None = None
+    path: StatePath | None = None
+    """The records, where they are compared with the noise that the model asks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,7 +452,29 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             family=family,
             comparison=comparison,
             checks=self._checks(series, coding, counts, family),
+            path=self._path(series, coding, counts),
         )
+
+    def _path(self, series: OpenSeries, coding: Coding, counts: Counts) -> StatePath | None:
+        """The records that say what the noise of the model reveals; None where a fit must not or need not say it."""
+        left_out = self.dp_epsilon is not None or self.confidence is not None or not self.checks
+        return None if left_out or not RULES.records <= counts.records <= MOST_CHECKED else series.path(coding)
+
+    def _measured(self, model: M, exact: Counted, indices: Sequence[int]) -> M:
+        """The model with the effective leakage of counts of its two most frequent states."""
+        assert exact.path is not None
+        observations = Observations.of(exact.path, indices)
+        frequent = np.argsort(-np.bincount(observations.codes, minlength=model.size), kind="stable")[:2]
+        longest = max(length for length, _ in exact.counts.lengths)
+        effective, _ = measure_leakage(
+            observations,
+            model,
+            ((longest, 1),),
+            states=frequent.tolist(),
+            compare=exact.comparison.chosen is None,
+            progress=self.progress,
+        )
+        return with_checks(model, {KEY: effective.to_dict()})
 
     def _family(
         self, series: OpenSeries, coding: Coding, counts: Counts, kept: tuple[int, ...], step: str | float | None
@@ -669,6 +696,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             low, high = noisy_box(moves, confidence, solution) if private else confidence_box(moves, confidence)
             model = MarkovInterval(low=low, high=high, states=states, bins=bins, step=exact.step, fitted=fitted)
 
+        if exact.path is not None:
+            model = self._measured(model, exact, indices)
         unvisited = tuple(name for name in labels if name not in seen and name not in states)
         free = [] if private or confidence is None else np.flatnonzero(moves.sum(axis=1) == 0).tolist()
         receipt, spent = charged.receipt, problem.dp_epsilon

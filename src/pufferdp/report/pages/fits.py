@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.files.json import model_to_dict
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Rule, Text
 from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 
@@ -57,6 +59,8 @@ def fit_page(fit: Fit) -> Page:
         where = "keep a ledger" if fit.receipt is None else f"charged to data set {fit.receipt.dataset!r}"
         words.append(f"The fit has spent a DP loss of {fit.dp_epsilon:g} on the data: {where}.")
         words.append("The model was not checked: what the exact data say of it is not covered by that loss.")
+    if fit.model.checks is not None:
+        words.append(CheckedGuarantee(model=fit.model, epsilon=1.0, adversary=Adversary.BDP).sentence)
     return Page(
         title="A fitted model",
         sections=(
