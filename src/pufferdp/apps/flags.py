@@ -61,10 +61,10 @@ def methods(text: str) -> str:
 
 
 def advised(content: dict[str, Any]) -> dict[str, Any]:
-    """A fit as JSON, whose checks advise in options; states may be called anything and stay as they are."""
-    if "checks" not in content:
+    """A fit as JSON, whose tests advise in options; states may be called anything and stay as they are."""
+    if "tests" not in content:
         return content
-    return content | {"checks": [check | {"advice": methods(check["advice"])} for check in content["checks"]]}
+    return content | {"tests": [test | {"advice": methods(test["advice"])} for test in content["tests"]]}
 
 
 def _flag(found: re.Match[str]) -> str:

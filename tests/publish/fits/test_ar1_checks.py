@@ -38,7 +38,7 @@ def test_what_fit_says_of_numbers() -> None:
         made = pufferdp.fit(frame, column="rate", order="when", family="ar1")
         (check,) = made.checks
         assert (check.name, check.holds, made.checked) == ("second-order", holds, True)
-        assert made.to_dict()["checks"][0]["advice"] == ("" if holds else check.advice)
+        assert made.to_dict()["tests"][0]["advice"] == ("" if holds else check.advice)
     assert not pufferdp.fit(frame, column="rate", order="when", family="ar1", checks=False).checked
 
 

@@ -116,7 +116,7 @@ class Fit(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp fit --json`` prints: the model, and the checks where they were made."""
-        checks = {"checks": [check.to_dict() for check in self.checks]} if self.checked else {}
+        checks = {"tests": [check.to_dict() for check in self.checks]} if self.checked else {}
         families = {"families": [score.to_dict() for score in self.families]} if self.families else {}
         return {**model_to_dict(self.model), **checks, **families}
 
