@@ -230,7 +230,7 @@ class Series:
         self._refuse_no_group()
         columns = [
             nw.col("code"),
-            nw.when(nw.col("start") == 1).then(0).otherwise(nw.col("steps")).cast(nw.Int64).alias("apart"),
+            ((nw.col("record") == 1) & (nw.col("start") == 0)).cast(nw.Int64).alias("joined"),
             nw.col("before").is_null().cast(nw.Int64).alias("first"),
         ]
         columns += [nw.col("order").alias("ticks")] if timed else []
