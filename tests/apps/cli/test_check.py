@@ -18,7 +18,7 @@ COMMAND = ["check", "model.json", "stays.csv", *READ]
 
 @pytest.fixture(autouse=True)
 def files(folder: Path) -> None:
-    codes = simulate(STAYS, 12_000, 2)
+    codes = simulate(STAYS, 20_000, 2)
     lines = [f"{n},{NAMES[code]}" for n, code in enumerate(codes)]
     (folder / "stays.csv").write_text("\n".join(["minute,state", *lines]), encoding="utf-8")
     shown = (codes >= 2).astype(int)

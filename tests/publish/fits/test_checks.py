@@ -258,11 +258,11 @@ def test_true_chains_pass(records, each, law):
 def test_the_page_says_what_fails_and_what_to_do(tmp_path):
     codes = two_states(np.random.default_rng(3), lambda t: 0.14 * math.sin(2 * math.pi * t / 288))[0]
     data = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=RECORDS, freq="5min"), "x": codes})
-    made = fit(data, column="x", order="t")
+    made = fit(data, column="x", order="t", family="chain")
     words = str(made)
-    assert 'better: fit(clock="hour").' in " ".join(words.split())
-    assert "FAILS" in words
-    assert "not in the model file" in words
+    assert 'fit a time-of-day model, fit(clock="hour"), or hidden states by hour' in " ".join(words.split())
+    assert "rejected" in words
+    assert "not written to the model file" in " ".join(words.split())
     assert max(map(len, words.splitlines())) <= 96
     chart = checks_chart(made.checks)
     assert "clock of 24 hours" in chart.alt

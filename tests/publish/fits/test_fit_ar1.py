@@ -23,7 +23,7 @@ def frame(numbers, freq="min"):
 
 
 DAY = frame(drawn(0.9, 1440, np.random.default_rng(1)))
-READ = {"column": "bpm", "order": "time", "ar1": True}
+READ = {"column": "bpm", "order": "time", "family": "ar1"}
 
 
 def by_matrices(phi, numbers, places):

@@ -406,8 +406,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 )
         if self.start != "stationary":
             raise ParameterError(
-                f"clock is {self.family.clock} and start is {self.start}; a clock starts in the law that repeats with it: "
-                "leave start= out",
+                f"clock is {self.family.clock} and start is {self.start}; a clock starts in the distribution that "
+                "repeats with it: leave start= out",
                 value=self.start,
             )
 
@@ -531,8 +531,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             return "Family: chain. A class with a confidence is worked out for chains alone."
         if counts.records < RULES.records:
             return (
-                f"Family: chain. Memory of more than one record cannot be detected with {counts.records:,} records: the "
-                f"comparison needs {RULES.records:,}."
+                f"Family: chain. Memory of more than one record cannot be detected with {counts.records:,} records: "
+                f"the comparison needs {RULES.records:,}."
             )
         if counts.records > MOST_CHECKED:
             return f"Family: chain. More than {MOST_CHECKED:,} records are not compared: fit a part of them."
