@@ -149,7 +149,7 @@ CALLS = {
     "no query for a table": lambda: pufferdp.plan_table(CHAIN, None, epsilon=1, length=5),
     "a number to parse": lambda: pufferdp.Query.parse(3),
     "words for the steps of a budget": lambda: pufferdp.stream_budget(CHAIN, 1).to_frame("four"),
-    "text for a switch": lambda: pufferdp.fit(VALUES, ar1="yes"),
+    "text for a switch": lambda: pufferdp.fit(VALUES, independent="yes"),
     "a mask for private rows": lambda: pufferdp.redact(
         FRAME, column="state", model=CHAIN, private=FRAME.state == "active", epsilon=1
     ),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.queries import Query as Query
     from pufferdp.publish.answers.secrets import load_secrets as load_secrets
     from pufferdp.publish.certificate import read_certificate as read_certificate
+    from pufferdp.publish.fits.check import check as check
     from pufferdp.publish.fits.publication import fit as fit
     from pufferdp.publish.flips.plan import design_flips as design_flips
     from pufferdp.publish.flips.estimate import estimate as estimate
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.problem import Calibration as Calibration, Problem as Problem
     from pufferdp.publish.answers.publication import Release as Release
     from pufferdp.publish.answers.secrets import Secret as Secret, Secrets as Secrets
+    from pufferdp.publish.fits.check import ModelCheck as ModelCheck
     from pufferdp.publish.fits.publication import Fit as Fit
     from pufferdp.publish.flips.certificate import SeriesCertificate as SeriesCertificate
     from pufferdp.publish.flips.plan import FlipDesign as FlipDesign
@@ -141,6 +143,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.flows.publication import FlowRelease as FlowRelease
     from pufferdp.publish.measurements.certificate import MeasurementCertificate as MeasurementCertificate
     from pufferdp.publish.measurements.publication import MeasurementRelease as MeasurementRelease
+    from pufferdp.publish.model_checks import EffectiveLeakage as EffectiveLeakage
     from pufferdp.publish.redaction.certificate import RedactionCertificate as RedactionCertificate
     from pufferdp.publish.redaction.result import Redaction as Redaction
     from pufferdp.publish.redaction.tilt import tilted_model as tilted_model

@@ -12,7 +12,7 @@ import pytest
 
 from pufferdp import Ledger, fit, flip, flip_stream, flow, redact, release, verify
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.fitted import FITTED
+from pufferdp.publish.model_checks import FITTED
 from pufferdp.publish.noise import SeededSampler
 from tests.publish.measurements.test_measurements import counts
 

@@ -59,7 +59,7 @@ def test_fits_of_other_models_are_frames():
     table = second.model.to_dict()["transition"]
     assert [p for _, _, p in rows] == [p for row in table for p in row]
     assert {name for name, _, _ in rows} == {f"{x} {n}" for x in second.model.labels for n in (1, 2)}
-    numbers = pufferdp.fit([60 + (7 * n) % 11 for n in range(60)], ar1=True)
+    numbers = pufferdp.fit([60 + (7 * n) % 11 for n in range(60)], family="ar1")
     (row,) = numbers.to_frame(backend="polars").to_dicts()
     assert row["low"] == row["high"] == numbers.model.to_dict()["coefficient"]
 

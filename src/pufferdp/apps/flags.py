@@ -22,9 +22,11 @@ _METHODS: Final = {
     "Ledger.verify()": "ledger verify",
     "to_dict()": "--json",
     'fit(clock="hour")': "fit --clock hour",
-    "fit(memory=2)": "fit --memory 2",
-    "fit(ar1=True)": "fit --ar1",
+    'fit(family="hidden")': "fit --family hidden",
+    'fit(family="hidden", clock="hour")': "fit --family hidden --clock hour",
+    'fit(family="ar1")': "fit --family ar1",
     "order='rows'": "--rows-in-order",
+    "check(calibrate='data')": "check --calibrate data",
 }
 _CALLS: Final = {
     re.compile(r"Ledger\.find\('([^']*)'\)"): r"ledger show --charge \1",
@@ -59,10 +61,10 @@ def methods(text: str) -> str:
 
 
 def advised(content: dict[str, Any]) -> dict[str, Any]:
-    """A fit as JSON, whose checks advise in options; states may be called anything and stay as they are."""
-    if "checks" not in content:
+    """A fit as JSON, whose tests advise in options; states may be called anything and stay as they are."""
+    if "tests" not in content:
         return content
-    return content | {"checks": [check | {"advice": methods(check["advice"])} for check in content["checks"]]}
+    return content | {"tests": [test | {"advice": methods(test["advice"])} for test in content["tests"]]}
 
 
 def _flag(found: re.Match[str]) -> str:

@@ -29,6 +29,7 @@ VERBS: Final = {
     "attack": "Attack a sanitised series and count the hits.",
     "audit": "Test a mechanism: does it leak more than it claims?",
     "fit": "Estimate a model from data.",
+    "check": "Compare a model with data: what does its noise reveal?",
     "reproduce": "Recompute the tables and figures of the papers.",
     "serve": "Open the local page.",
     "demo": "Take a tour on a simulated week.",
@@ -39,7 +40,7 @@ an application of the same name."""
 _SHELLS: Final = ("bash", "zsh", "fish")
 COMPLETE: Final = "_PUFFERDP_COMPLETE"
 """What a shell sets that asks how a word may go on."""
-_MODULES: Final = {"sign": "verify"}
+_MODULES: Final = {"check": "robustness", "sign": "verify"}
 """Verbs that share a module with another."""
 
 
@@ -51,7 +52,7 @@ _TAKES: Final = {
     "DURATION": "restart every window",
     "PLACE": "first last ledger",
     "NAME": "dataset adversary mechanism privacy method channel identity",
-    "WORD": "missing start unit mark",
+    "WORD": "missing start unit mark calibrate",
     "HASH": "head charge",
     "QUERY": "query queries",
     "A B": "clip",

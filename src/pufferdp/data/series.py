@@ -194,7 +194,7 @@ class Series:
         layout, timed = self.table.layout, self.table.ticks in ("us", "ns")
         columns = [
             nw.col("code"),
-            ((nw.col("record") == 1) & (nw.col("start") == 0)).cast(nw.Int64).alias("joined"),
+            nw.when(nw.col("start") == 1).then(0).otherwise(nw.col("steps")).cast(nw.Int64).alias("apart"),
             nw.col("before").is_null().cast(nw.Int64).alias("first"),
         ]
         if timed:
@@ -203,19 +203,20 @@ class Series:
             assert coding.bins is not None
             columns.append(scaled(coding.bins[0], coding.bins[-1]).fill_null(0).alias("step"))
         people = [] if layout.by is None else ["person"]
-        links = linked(self.table, frame, layout.missing == "hole", pieces=True)
+        links = linked(self.table, frame, layout.missing == "hole").filter(nw.col("record") == 1)
         rows_in_order = links.sort(*people, "order").select(*columns)
         names = rows_in_order.collect_schema().names()
         of = dict(zip(names, integers(rows_in_order), strict=True))
-        records = of["code"] >= 0
-        hour = 3_600_000_000 * (1000 if self.table.ticks == "ns" else 1)
+        microseconds = of["ticks"] // (1000 if self.table.ticks == "ns" else 1) if timed else None
         return StatePath(
-            codes=of["code"][records],
-            joined=of["joined"][records] == 1,
-            persons=(np.cumsum(of["first"]) - 1)[records],
+            codes=of["code"],
+            joined=of["apart"] == 1,
+            persons=np.cumsum(of["first"]) - 1,
             by_person=layout.by is not None,
-            hours=of["ticks"][records] // hour if timed else None,
-            numbers=of["step"][records] if numbers else None,
+            hours=None if microseconds is None else microseconds // 3_600_000_000,
+            numbers=of["step"] if numbers else None,
+            apart=of["apart"],
+            microseconds=microseconds,
         )
 
     @reading()
@@ -633,6 +634,10 @@ class StatePath:
     """Hours since 1970, in UTC where the times have a zone; None where the order column holds no times."""
     numbers: NDArray[np.int64] | None
     """Its number, in steps of the range of the bins; None where it was not asked for."""
+    apart: NDArray[np.int64] | None = None
+    """Time steps since the record before it in the same chain; 0 where a chain begins."""
+    microseconds: NDArray[np.int64] | None = None
+    """The time since 1970, in UTC where the times have a zone; None where the order column holds no times."""
 
     @property
     def halves(self) -> NDArray[np.int64]:

@@ -63,6 +63,13 @@ class Guarantee(CertificatePart):
     statement: str
 
 
+class ModelChecksPart(CertificatePart):
+    """What the data said about the model, from the checks in the model file."""
+
+    statement: str
+    accepted_misfit: bool = Field(description="true where the data contradict the model, and this was accepted")
+
+
 class MechanismPart(CertificatePart):
     """How the noise was chosen."""
 

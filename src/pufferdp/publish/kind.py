@@ -32,7 +32,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
 from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
-from pufferdp.publish.fitted import fitted_warning
+from pufferdp.publish.model_checks import CheckedGuarantee, fitted_warning
 from pufferdp.publish.noise import ROUNDING
 from pufferdp.publish.reading import beliefs
 from pufferdp.publish.stated_reading import reading_problems
@@ -489,10 +489,12 @@ def kind_of(schema: object) -> AnyKind:
     return known.get(str(schema), known[SCHEMA])
 
 
-def model_claims(model: Model) -> dict[str, Claim | Claims]:
-    """The model by value, as it is written, and its digest."""
+def model_claims(model: Model, checked: CheckedGuarantee | None = None) -> dict[str, Claim | Claims]:
+    """The model by value, as it is written, its digest, and what the data said about it."""
     digest = Digest(model_digest(model), words="model_sha256 is not the digest of the model")
-    return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
+    facts = None if checked is None else checked.to_dict()
+    checks = {} if facts is None else {"model_checks": Exact(facts)}
+    return {"model": Exact(model_to_dict(model)), "model_sha256": digest, **checks}
 
 
 _MOMENT: Final = "a time in UTC, such as 2026-11-16T04:17:00+00:00"

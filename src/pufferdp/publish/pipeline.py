@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError, ValuesError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
@@ -27,8 +28,8 @@ from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
-from pufferdp.publish.fitted import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
+from pufferdp.publish.model_checks import CheckedGuarantee, fitted_warning
 from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
 from pufferdp.publish.reading import facts_of
 
@@ -256,6 +257,8 @@ class Publication(ABC, Generic[P, S, E, R]):
     account: Account
     sampler: Sampler = field(default_factory=SystemSampler)
     progress: Progress = silent
+    accept_misfit: bool = False
+    """Whether to publish although the data contradict the model; the certificate states it."""
 
     kind: ClassVar[AnyKind]
     draws_numbers: ClassVar[bool] = True
@@ -274,6 +277,8 @@ class Publication(ABC, Generic[P, S, E, R]):
         """Check, expect, read, solve, charge, draw and certify."""
         self._check_tools()
         self.check()
+        if self.checked is not None:
+            self.checked.refuse(checks.flag(self.accept_misfit, "accept_misfit"))
         self.account.ask(self.expect)
         exact, rejected = self._read()
         problem = self.problem(exact)
@@ -288,6 +293,11 @@ class Publication(ABC, Generic[P, S, E, R]):
                 if rejected is not None:
                     raise rejected
                 return self.draw(problem, solution, exact, charged)
+
+    @property
+    def checked(self) -> CheckedGuarantee | None:
+        """The guarantee beside what the data said about the model; None for a release without such a guarantee."""
+        return None
 
     def _read(self) -> tuple[E, ValuesError | None]:
         """What is needed of the data, and why its values are rejected.

@@ -63,6 +63,7 @@ class Request(TypedDict, total=False):
     sampler: Sampler | None
     ledger: Ledger | str | os.PathLike[str] | None
     dataset: str | None
+    accept_misfit: bool
     room: Room | None
     progress: Progress | None
 
@@ -124,6 +125,7 @@ def release(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     room: Room | None = None,
     progress: Progress | None = None,
 ) -> Release | TableRelease | MeasurementRelease:
@@ -169,6 +171,7 @@ def release(
         sampler: where noise comes from; the operating system by default.
         ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         room: called with about how many bytes a table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
@@ -194,6 +197,7 @@ def release(
         "sampler": sampler,
         "ledger": ledger,
         "dataset": dataset,
+        "accept_misfit": accept_misfit,
         "progress": progress,
     }
     if (query is None) == (measurement is None):

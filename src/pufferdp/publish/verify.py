@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pufferdp.basics import checks
@@ -13,6 +13,8 @@ from pufferdp.basics.files import check_values
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.patience import within
+from pufferdp.models.base import Model
+from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import TABLE_SCHEMA, SealedCertificate, content_of, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
@@ -80,6 +82,7 @@ def verify(
     query: Query | None = None,
     head: str | None = None,
     table: ReleasedTable | str | os.PathLike[str] | None = None,
+    model: ModelLike | None = None,
     signature: object = None,
     signer: Key | None = None,
     seconds: float = SECONDS,
@@ -91,11 +94,11 @@ def verify(
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``. ``signature`` is what stands beside a signed
     certificate, and must hold; with ``signer``, a file with a public key, it must have been made with that key. A table
-    that is too large for its certificate is compared with it where it is handed over (``read_released``). What takes
-    more than ``seconds`` of processor time is refused, neither valid nor not: a stranger can state a problem that takes
-    hours.
+    that is too large for its certificate is compared with it where it is handed over (``read_released``). With
+    ``model`` the certificate must be for that very model, with all of its checks. What takes more than ``seconds`` of
+    processor time is refused, neither valid nor not: a stranger can state a problem that takes hours.
     """
-    return read_and_verify(certificate, query, head, table, signature, signer, seconds)[1]
+    return read_and_verify(certificate, query, head, table, signature, signer, seconds, model)[1]
 
 
 def read_and_verify(
@@ -106,6 +109,7 @@ def read_and_verify(
     signature: object = None,
     signer: Key | None = None,
     seconds: float = SECONDS,
+    model: ModelLike | None = None,
 ) -> tuple[dict[str, Any], Verification]:
     """The content that was verified, and what was found: whoever reads the file again may read another one."""
     seconds = checks.epsilon(seconds, "seconds")
@@ -117,7 +121,8 @@ def read_and_verify(
         more: dict[str, Any] = {"query": query}
         if table is not None:
             more["table"] = table if isinstance(table, ReleasedTable) else read_released(table)
-        return raw, _verify(raw, beside if signature is None else signature, signer, head, more)
+        found = _verify(raw, beside if signature is None else signature, signer, head, more)
+        return raw, found if model is None else _compared(found, raw, as_model(model))
 
     # Reading is a part of the work: a stranger's file may be made of millions of lists.
     return within(seconds, work, lambda: _too_long(seconds))
@@ -140,6 +145,18 @@ def _verify(
     vouched = {} if problems else kind.vouched(raw, **more)
     problems = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in problems]
     return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable)
+
+
+def _compared(found: Verification, raw: dict[str, Any], model: Model) -> Verification:
+    """The verification of a certificate that must be for a model, with all of its checks."""
+    if raw.get("model_sha256") == model_digest(model):
+        return found
+    stated = raw.get("model")
+    stated_checks = stated.get("checks") if isinstance(stated, dict) else None
+    changed = "is for another model"
+    if stated_checks != model.checks:
+        changed = "does not have the checks of the model: they were left out or changed"
+    return replace(found, valid=False, problems=(*found.problems, f"the certificate {changed}"), vouched={})
 
 
 def _too_long(seconds: float) -> CertificateError:

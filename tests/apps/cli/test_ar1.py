@@ -27,7 +27,7 @@ def files(folder: Path) -> None:
 
 
 def test_from_fit_to_verify(run: Run) -> None:
-    done = run("fit", "rows.csv", *READ, "--ar1", "--confidence", ".95", "--out", "fitted.json", "--json")
+    done = run("fit", "rows.csv", *READ, "--family", "ar1", "--confidence", ".95", "--out", "fitted.json", "--json")
     assert done.code == 0, done.err
     low, high = done.json["coefficient"]
     assert low < 0.8 < high < 0.9
@@ -110,7 +110,9 @@ def test_beats_of_people_who_meditate(person: str, low: float, high: float, run:
     lines = (Path(os.environ["PUFFERDP_DATA"]) / "heart" / f"{person}.txt").read_text().split("\n")
     beats = [line.split()[1] for line in lines if line.strip()]
     (folder / "beats.csv").write_text("bpm\n" + "\n".join(beats) + "\n")
-    found = run("fit", "beats.csv", "--column", "bpm", "--ar1", "--confidence", ".99", "--out", "b.json", "--json")
+    found = run(
+        "fit", "beats.csv", "--column", "bpm", "--family", "ar1", "--confidence", ".99", "--out", "b.json", "--json"
+    )
     assert found.code == 0, found.err
     assert low < found.json["coefficient"][0] < found.json["coefficient"][1] < high
     asked = ["--column", "bpm", "--query", "mean", "--clip", "30", "130", "--epsilon", "1", "--json"]

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pufferdp.apps.verbs import VERBS, command_line
+from pufferdp.apps.verbs import _MODULES, VERBS, command_line
 
 
 def shown(*words: str) -> str:
@@ -27,7 +27,7 @@ def test_the_list_of_verbs_cuts_nothing_off() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_options_say_what_they_take_in_words(verb: str) -> None:
-    module = importlib.import_module(f"pufferdp.apps.cli.{'verify' if verb == 'sign' else verb}")
+    module = importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(verb, verb)}")
     command = getattr(module, verb)
     inner = (
         [c.name or c.callback.__name__ for c in command.registered_commands] if isinstance(command, typer.Typer) else []

@@ -21,7 +21,7 @@ TINY = [[1 - 1e-200, 1e-200], [0.5, 0.5]]
 SIXTY = [[(1 + (7 * x + 3 * y) % 5) for y in range(60)] for x in range(60)]
 PLAN_KEYS = {
     "query", "verdict", "records", "longest_chain", "epsilon", "adversary", "secrets", "candidates", "best", "limit",
-    "multiplies",
+    "model_checks", "multiplies",
 }  # fmt: skip
 CANDIDATE_KEYS = {
     "mechanism", "applies", "reason", "scale", "sigma", "lipschitz", "noise", "balanced", "expected_l1_error",

@@ -20,7 +20,7 @@ from tests.apps.cli.conftest import CHAIN, Run, write
 
 VERBS = (
     "plan", "release", "flip", "estimate", "redact", "flow", "verify", "sign", "leakage", "robustness", "attack",
-    "audit", "fit", "reproduce", "serve", "demo",
+    "audit", "fit", "check", "reproduce", "serve", "demo",
 )  # fmt: skip
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""

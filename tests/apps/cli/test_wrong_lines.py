@@ -127,7 +127,7 @@ LINES = [
     "verify .",
     "verify empty.json",
     "fit header.csv --column state",
-    "fit week.csv --column state --ar1",
+    "fit week.csv --column state --family ar1",
     "fit week.csv --column state --clock hour",
     "fit week.csv --column state --dp-epsilon 0",
     "flip week.csv --length 9 --model m.json --epsilon 1",

@@ -1,4 +1,4 @@
-"""Whether the last number alone says all that the next one depends on: what ``fit --ar1`` asks of its data."""
+"""Whether the last number alone says all that the next one depends on: what ``fit --family ar1`` asks of its data."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_what_fit_says_of_numbers() -> None:
     generator = np.random.default_rng(8)
     for second, holds in ((0.0, True), (0.3, False)):
         frame = pl.DataFrame({"when": range(2000), "rate": simulated(generator, 2000, 0.5, second)})
-        made = pufferdp.fit(frame, column="rate", order="when", ar1=True)
+        made = pufferdp.fit(frame, column="rate", order="when", family="ar1")
         (check,) = made.checks
         assert (check.name, check.holds, made.checked) == ("second-order", holds, True)
-        assert made.to_dict()["checks"][0]["advice"] == ("" if holds else check.advice)
-    assert not pufferdp.fit(frame, column="rate", order="when", ar1=True, checks=False).checked
+        assert made.to_dict()["tests"][0]["advice"] == ("" if holds else check.advice)
+    assert not pufferdp.fit(frame, column="rate", order="when", family="ar1", checks=False).checked
 
 
 def test_only_single_steps_are_compared() -> None:

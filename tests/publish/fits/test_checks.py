@@ -145,7 +145,7 @@ def test_a_clock_needs_times_and_three_days():
 def test_a_private_fit_says_nothing_of_the_exact_data():
     private = fit(frame(400), column="x", order="t", states=["a", "b"], dp_epsilon=5.0)
     assert private.checks == ()
-    assert "checks" not in private.to_dict()
+    assert "tests" not in private.to_dict()
     assert "was not checked" in str(private)
     assert "p-value" not in str(private)
     assert fit(frame(400), column="x", order="t", checks=False).checks == ()
@@ -154,10 +154,10 @@ def test_a_private_fit_says_nothing_of_the_exact_data():
 def test_the_checks_are_beside_the_model_and_not_in_it(tmp_path):
     made = fit(frame(400), column="x", order="t")
     content = made.to_dict()
-    assert [set(check) for check in content["checks"]] == [
+    assert [set(check) for check in content["tests"]] == [
         {"name", "question", "statistic", "degrees_of_freedom", "p_value", "level", "reason", "advice", "holds"}
     ] * 3
-    assert "checks" not in made.model.to_dict()
+    assert "tests" not in made.model.to_dict()
     (tmp_path / "m.json").write_text(json.dumps(content))
     assert load_model(tmp_path / "m.json").to_dict() == made.model.to_dict()
 
@@ -258,12 +258,12 @@ def test_true_chains_pass(records, each, law):
 def test_the_page_says_what_fails_and_what_to_do(tmp_path):
     codes = two_states(np.random.default_rng(3), lambda t: 0.14 * math.sin(2 * math.pi * t / 288))[0]
     data = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=RECORDS, freq="5min"), "x": codes})
-    made = fit(data, column="x", order="t")
+    made = fit(data, column="x", order="t", family="chain")
     words = str(made)
-    assert 'better: fit(clock="hour").' in " ".join(words.split())
-    assert "FAILS" in words
-    assert "not in the model file" in words
+    assert 'fit a time-of-day model, fit(clock="hour"), or hidden states by hour' in " ".join(words.split())
+    assert "rejected" in words
+    assert "not written to the model file" in " ".join(words.split())
     assert max(map(len, words.splitlines())) <= 96
     chart = checks_chart(made.checks)
     assert "clock of 24 hours" in chart.alt
-    assert next(c for c in made.to_dict()["checks"] if c["name"] == "clock")["holds"] is False
+    assert next(c for c in made.to_dict()["tests"] if c["name"] == "clock")["holds"] is False

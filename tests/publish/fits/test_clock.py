@@ -108,7 +108,7 @@ def test_a_zone_is_read_in_utc():
         ({"clock": 96}, ModelError, "which 96 tables cannot share evenly"),
         ({"clock": "hour", "order": None}, ParameterError, "order is missing; a clock takes slots"),
         ({"clock": "hour", "confidence": 0.95}, ParameterError, "confidence is 0.95; a clock is fitted as one model"),
-        ({"clock": "hour", "start": "any"}, ParameterError, "start is any; a clock starts in the law"),
+        ({"clock": "hour", "start": "any"}, ParameterError, "start is any; a clock starts in the distribution"),
         (
             {"clock": "hour", "dp_epsilon": 1.0, "states": ["rest", "active"]},
             ParameterError,

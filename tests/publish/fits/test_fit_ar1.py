@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 
 from pufferdp import Ar1, DataError, ParameterError, fit, release
 from pufferdp.publish.fits.ar1 import Ar1Likelihood, _Series
-from pufferdp.publish.fitted import FITTED
+from pufferdp.publish.model_checks import FITTED
 
 
 def drawn(phi, n, rng, mean=70.0, sd=8.0):
@@ -23,7 +23,7 @@ def frame(numbers, freq="min"):
 
 
 DAY = frame(drawn(0.9, 1440, np.random.default_rng(1)))
-READ = {"column": "bpm", "order": "time", "ar1": True}
+READ = {"column": "bpm", "order": "time", "family": "ar1"}
 
 
 def by_matrices(phi, numbers, places):
@@ -105,7 +105,7 @@ def test_steps_of_other_units_and_of_rows():
     assert fit(frame(DAY["bpm"], "5s"), **READ).model.step == "5s"
     numbered = DAY.assign(time=np.arange(1440) * 0.5)
     assert fit(numbered, **READ).model.step == 0.5
-    assert fit(DAY, column="bpm", order="rows", ar1=True).model.step is None
+    assert fit(DAY, column="bpm", order="rows", family="ar1").model.step is None
 
 
 def test_a_certificate_says_the_same_of_the_fit_whatever_the_data():

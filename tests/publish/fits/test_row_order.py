@@ -54,8 +54,8 @@ def test_numbers_have_the_check_as_well():
     for noise in generator.normal(size=RECORDS - 1):
         numbers.append(0.8 * numbers[-1] + noise)
     frame = pd.DataFrame({"time": TIMES, "x": numbers})
-    assert row_order(frame, ar1=True).holds
-    assert row_order(frame.sample(frac=1, random_state=2), ar1=True).holds is False
+    assert row_order(frame, family="ar1").holds
+    assert row_order(frame.sample(frac=1, random_state=2), family="ar1").holds is False
 
 
 def test_a_column_that_orders_nothing_is_not_checked():

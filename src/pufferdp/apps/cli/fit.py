@@ -30,22 +30,26 @@ def fit(
     states: Annotated[
         str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
     ] = None,
+    family: Annotated[
+        str,
+        typer.Option(
+            "--family", help="auto (chosen on held-out records), chain, clock, memory, hidden or ar1 (real numbers)."
+        ),
+    ] = "auto",
     clock: Annotated[
         str | None,
         typer.Option(
-            "--clock", help="One table for each slot: hour (of the day), day (of the week), or slots in a day."
+            "--clock", help="Slots of a time-of-day model: hour (of the day), day (of the week), or slots in a day."
         ),
     ] = None,
-    ar1: Annotated[
-        bool, typer.Option("--ar1", help="Fit a series of real numbers, each drawn towards the one before.")
-    ] = False,
     prior: Annotated[
         str | None,
         typer.Option("--prior", help="Number added to every transition count (private fits: 0.5 by default)."),
     ] = None,
     memory: Annotated[
-        str, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")
-    ] = "1",
+        str | None, typer.Option("--memory", help="Order of the chain: how many records the next one depends on.")
+    ] = None,
+    hidden: Annotated[str | None, typer.Option("--hidden", help="Hidden states for each value.")] = None,
     as_states: Annotated[
         bool, typer.Option("--as-states", help="Take the numbers of the column as states, however many there are.")
     ] = False,
@@ -62,12 +66,12 @@ def fit(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Estimate a chain or a series of numbers from data, or with --confidence a class that contains the truth."""
+    """Fit the smallest family of models that predicts held-out records as well as any larger one, or --family."""
     from pufferdp.basics.errors import ParameterError
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import model_to_dict
     from pufferdp.publish.fits.publication import fit as make_fit
-    from pufferdp.report.pages.fits import checks_chart
+    from pufferdp.report.pages.fits import fit_chart
 
     if start not in ("stationary", "any"):
         raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
@@ -96,8 +100,9 @@ def fit(
                 start=start,
                 states=None if states is None else states.split(","),
                 clock=clock,
-                ar1=ar1,
-                memory=options.number("memory", memory),
+                family=family,
+                memory=None if memory is None else options.number("memory", memory),
+                hidden=None if hidden is None else options.number("hidden", hidden),
                 prior=None if prior is None else options.number("prior", prior),
                 as_states=as_states,
                 checks=checks,
@@ -114,4 +119,4 @@ def fit(
             where = f"Model: {out}" if written else plain_json(content)
             # The checks are for whoever owns the data: they are shown, and stay out of the model file.
             delivery.show(advised(result.to_dict()), lambda: f"{methods(str(result))}\n{where}", as_json)
-            delivery.write("figure", checks_chart(result.checks).save)
+            delivery.write("figure", fit_chart(result).save)

@@ -43,6 +43,7 @@ def flip(
     ] = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
+    accept_misfit: options.AcceptMisfit = False,
     out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None,
     certificate: Annotated[
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
@@ -101,6 +102,7 @@ def flip(
         "sampler": options.sampler_of(seed),
         "ledger": ledger,
         "dataset": dataset,
+        "accept_misfit": accept_misfit,
     }
     if data == "-":
         from pufferdp.publish.flips.publication import flip_stream

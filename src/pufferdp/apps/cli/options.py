@@ -161,6 +161,10 @@ FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure
 ReportFile = Annotated[
     str | None, typer.Option("--report", help="Write a report to this .html file, with the certificate inside.")
 ]
+AcceptMisfit = Annotated[
+    bool,
+    typer.Option("--accept-misfit", help="Release although the data contradict the model; the certificate states it."),
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that already exist; never an input or the ledger.")
 ]

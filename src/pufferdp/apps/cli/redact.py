@@ -74,6 +74,7 @@ def redact(
     figure: options.FigureFile = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
+    accept_misfit: options.AcceptMisfit = False,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
@@ -176,6 +177,7 @@ def redact(
                     sampler=options.sampler_of(seed),
                     ledger=ledger,
                     dataset=dataset,
+                    accept_misfit=accept_misfit,
                     progress=progress,
                 )
             )

@@ -96,6 +96,7 @@ def release(
     delta: options.Delta = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
+    accept_misfit: options.AcceptMisfit = False,
     out: Annotated[
         str | None,
         typer.Option("--out", help="Write answer and certificate to this JSON file; a table also to .csv or .parquet."),
@@ -161,6 +162,7 @@ def release(
         "sampler": options.sampler_of(seed),
         "ledger": ledger,
         "dataset": dataset,
+        "accept_misfit": accept_misfit,
     }
     if models is not None:
         return release_each(data, models, request, out, overwrite, as_json)

@@ -29,6 +29,9 @@ def verify(
         str | None,
         typer.Option("--signer", help="Public key (PEM) that must have signed it; without it, any key may have."),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model file that it must be for, with all of its checks.")
+    ] = None,
     seconds: Annotated[
         str, typer.Option("--seconds", help="Processor time that it may take, so that nobody can keep you busy.")
     ] = "7",
@@ -44,7 +47,7 @@ def verify(
     allowed = options.number("seconds", seconds)
     with options.progress() as progress:
         progress("recomputing the noise")
-        raw, result = read_and_verify(certificate, head=head, table=table, signer=signer, seconds=allowed)
+        raw, result = read_and_verify(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))

@@ -92,7 +92,7 @@ def fit_model(
         **describe(result.model),
         "left_out": list(result.left_out),
         "unvisited": list(result.unvisited),
-        **advised({"checks": [check.to_dict() for check in result.checks]}),
+        "checks": advised({"tests": [check.to_dict() for check in result.checks]})["tests"],
     }
 
 

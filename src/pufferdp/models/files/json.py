@@ -70,8 +70,8 @@ def as_model(model: object, name: str = "model") -> Model:
 
 
 def _model_keys(content: dict[str, Any]) -> dict[str, Any]:
-    """The content without the list of tests that ``fit --json`` prints beside the model."""
-    return {key: value for key, value in content.items() if key != "checks" or not isinstance(value, list)}
+    """The content without the tests and families that ``fit --json`` prints beside the model."""
+    return {key: value for key, value in content.items() if key not in ("families", "tests")}
 
 
 def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -> Model:

@@ -123,17 +123,13 @@ class Recursion:
 
     def forward(self, segments: Segments, entries: Floats | None = None) -> Forward:
         """The filter. With ``entries`` segments begin with these distributions, and are filtered once."""
-        given = self._first(segments) if entries is None else entries
+        given = self.first_entries(segments) if entries is None else entries
         while True:
             result = self._forward(segments, given)
-            following = self._entries(segments, result)
+            following = self.next_entries(segments, result)
             if entries is not None or np.abs(following - given).max(initial=0.0) <= self.tolerance:
                 return result
             given = following
-
-    def next_entries(self, segments: Segments, forward: Forward) -> Floats:
-        """With what the segments begin, where those before them end as they do here."""
-        return self._entries(segments, forward)
 
     def backward(self, segments: Segments, forward: Forward, exits: Floats | None = None) -> Floats:
         """(steps, rows, h): P(records from here on | hidden state), divided by P(these records | records before them).
@@ -144,9 +140,7 @@ class Recursion:
         while True:
             result = self._backward(segments, forward, given)
             following = self.next_exits(segments, result)
-            if exits is not None or np.abs(following - given).max(initial=0.0) <= self.tolerance * max(
-                1.0, given.max()
-            ):
+            if exits is not None or np.abs(following - given).max(initial=0.0) <= self.tolerance:
                 return result
             given = following
 
@@ -157,31 +151,36 @@ class Recursion:
         before = segments.previous[after]
         begins = backward[segments.first[after], after]
         kernels = self.kernels[segments.slots[segments.last[before]]]
-        exits[before] = np.einsum("bij,bj->bi", kernels, begins)
+        behind = np.einsum("bij,bj->bi", kernels, begins)
+        largest = behind.max(axis=1, keepdims=True)
+        exits[before] = np.divide(behind, largest, out=np.zeros_like(behind), where=largest > 0)
         return exits
 
     def counts(self, segments: Segments, forward: Forward, backward: Floats) -> Kernels:
         """(slots, h, h): expected transitions between hidden states given all records."""
-        h = self.kernels.shape[1]
         pairs = np.zeros_like(self.kernels)
         used = segments.used
-        inside = (used[:-1] & used[1:])[..., None]
-        before, after = forward.weights[:-1] * inside, backward[1:]
-        for slot in range(len(pairs)):
-            columns = np.flatnonzero(segments.slots[:-1] == slot)
-            if len(columns):
-                pairs[slot] = before[columns].reshape(-1, h).T @ after[columns].reshape(-1, h)
+        inside = (used[:-1] & used[1:]).astype(float)[..., None]
+        # Column by column: one product over all records is handed to several threads, which wait for each other.
+        for t, slot in enumerate(segments.slots[:-1].tolist()):
+            pairs[slot] += (forward.weights[t] * inside[t]).T @ backward[t + 1]
         rows = np.flatnonzero(segments.previous >= 0)
         origin = segments.previous[rows]
         ends, begins = forward.weights[segments.last[origin], origin], backward[segments.first[rows], rows]
-        np.add.at(pairs, segments.slots[segments.last[origin]], ends[:, :, None] * begins[:, None, :])
+        slots = segments.slots[segments.last[origin]]
+        across = ends[:, :, None] * begins[:, None, :]
+        # One transition each: the two segments are scaled on their own.
+        total = (across * self.kernels[slots]).sum(axis=(1, 2), keepdims=True)
+        np.add.at(pairs, slots, np.divide(across, total, out=np.zeros_like(across), where=total > 0))
         return np.asarray(pairs * self.kernels)
 
-    def _first(self, segments: Segments) -> Floats:
+    def first_entries(self, segments: Segments) -> Floats:
+        """(rows, h): the distribution with which series begin, for every segment."""
         return np.asarray(self.starts[segments.slots[segments.first]])
 
-    def _entries(self, segments: Segments, forward: Forward) -> Floats:
-        entries = self._first(segments)
+    def next_entries(self, segments: Segments, forward: Forward) -> Floats:
+        """(rows, h): the distributions with which segments begin, where those before them end as they do here."""
+        entries = self.first_entries(segments)
         rows = np.flatnonzero(segments.previous >= 0)
         before = segments.previous[rows]
         last = segments.last[before]
@@ -210,6 +209,9 @@ class Recursion:
         steps, rows = segments.codes.shape
         weights = np.empty_like(forward.weights)
         ends = _rows_by_column(segments.last, steps)
+        # Scaled so that P(hidden state | all records) sums to 1 in every segment.
+        whole = (forward.weights[segments.last, np.arange(rows)] * exits).sum(axis=1, keepdims=True)
+        exits = np.divide(exits, whole, out=np.zeros_like(exits), where=whole > 0)
         now: Floats = np.ones((rows, self.kernels.shape[1]))
         for t in range(steps - 1, -1, -1):
             if t < steps - 1:

@@ -17,6 +17,7 @@ from pufferdp.publish.certificate import (
     Guarantee,
     LedgerPart,
     MechanismPart,
+    ModelChecksPart,
     NoisePart,
     SealedCertificate,
 )
@@ -132,6 +133,9 @@ class Certificate(SealedCertificate):
     guarantee: AnswerGuarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
+    model_checks: ModelChecksPart | None = Field(
+        default=None, description="what the data said about the model; only where the model file has checks"
+    )
     query: QueryPart
     mechanism: MechanismPart
     calibration: CalibrationPart

@@ -75,6 +75,7 @@ def release_fleet(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     progress: Progress | None = None,
 ) -> Fleet:
     """Release an answer for each person, each with the noise that their own model needs.
@@ -101,6 +102,7 @@ def release_fleet(
         sampler: where noise comes from; the operating system by default.
         ledger: a ledger, or where it is: everybody is charged in one transaction, before any noise is drawn.
         dataset: everybody's data set is called so in the ledger, then a slash and the person.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
     parsed_query = Query.of(query, clip=clip)
@@ -138,7 +140,13 @@ def release_fleet(
         sampler=noise,
     )
     return FleetPublication(
-        data=series.data, models=believed, each=each, account=account, sampler=noise, progress=progress or silent
+        data=series.data,
+        models=believed,
+        each=each,
+        account=account,
+        sampler=noise,
+        accept_misfit=accept_misfit,
+        progress=progress or silent,
     ).publish()
 
 
@@ -171,6 +179,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
             if id(model) not in seen:  # people may share one
                 seen.add(id(model))
                 self.publication_of(person).check()
+                self.publication_of(person).checked.refuse(self.accept_misfit)
         _coding(self._chains())
         steps = {model.step: person for person, model in self.models.items()}
         if len(steps) > 1:
@@ -229,7 +238,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
                 if mechanism is None:
                     shared[key] = self.publication_of(person).solve(person_problem, exact[person])
                 else:
-                    calibration = mechanism.calibrate(own)
+                    calibration = mechanism.calibrate(own.widened)
                     accuracy = calibration.law.accuracy(person_problem.beta)
                     shared[key] = AnswerNoise(calibration=calibration, accuracy=accuracy)
             out[person] = shared[key]

@@ -176,6 +176,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         exact = exactness(noise, query_problem.epsilon)
         implied = {text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)}
         implied[DECLARED] = query.kind is QueryKind.FUNCTION
+        checked = query_problem.checked
         return {
             **self.head_claims(made),
             "guarantee": {
@@ -186,9 +187,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 **({} if query_problem.unit is None else {"unit": _unit(query_problem.unit)}),
                 "secrets": Exact(secrets_text(query_problem)),
                 "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
-                "statement": Exact(statement(query_problem, noise.delta) + believing(made.data)),
+                "statement": Exact(statement(query_problem, noise.delta) + believing(made.data) + checked.misfit),
             },
-            **model_claims(query_problem.model),
+            **model_claims(query_problem.model, checked),
             "query": {
                 "name": Exact(query.name),
                 "clip": Exact(list(query.clip) if query.clip else None),

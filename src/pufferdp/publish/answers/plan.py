@@ -188,6 +188,7 @@ class Plan(Ranking[Candidate]):
             **({} if p.unit is None else {"unit": p.unit.to_dict(), "zone": p.unit.zone}),
             **({} if p.secret is None else {"secret": p.secret.to_dict()}),
             "adversary": str(p.adversary),
+            "model_checks": p.checked.sentence,
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
             "best": next((c.mechanism for c in self.candidates if c.applies), None),
@@ -331,10 +332,14 @@ def plan_problem(
         for mechanism in chosen:
             if progress is not None:
                 progress(f"calibrating {mechanism.name}")
-            tried.append(_try(mechanism, problem, beta))
+            tried.append(_try(mechanism, solved, beta))
         return _ranked(tried)
 
-    return Plan(problem=problem, beta=beta, candidates=CALIBRATED.get(problem, (chosen, beta), calibrated))
+    solved = problem.widened
+    candidates = CALIBRATED.get(solved, (chosen, beta), calibrated)
+    if solved is not problem:
+        candidates = tuple(replace(candidate, epsilon=problem.epsilon) for candidate in candidates)
+    return Plan(problem=problem, beta=beta, candidates=candidates)
 
 
 def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:

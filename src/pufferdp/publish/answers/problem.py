@@ -24,6 +24,7 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, NoiseKind, NoiseLaw
 from pufferdp.publish.noise_table import NoiseTable
 
@@ -151,6 +152,19 @@ class Problem:
         if 0 < stated <= checks.LARGEST and 1 - SEARCHED <= leakage(stated) / self.epsilon <= 1 + ROUNDING:
             return stated
         return inverse(min(self.epsilon, checks.LARGEST))
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(
+            model=self.model, epsilon=self.epsilon, adversary=self.adversary, unit=self.unit, widens=True
+        )
+
+    @property
+    def widened(self) -> Problem:
+        """The problem whose noise is drawn: for a smaller epsilon where the model was calibrated on data."""
+        factor = self.checked.checks.factor
+        return self if factor == 1 else replace(self, epsilon=self.epsilon / factor)
 
     @cached_property
     def bound(self) -> BoundQuery:

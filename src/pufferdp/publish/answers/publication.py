@@ -28,6 +28,7 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
@@ -100,6 +101,7 @@ def release(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     progress: Progress | None = None,
 ) -> Release:
     """Release one answer.
@@ -119,6 +121,7 @@ def release(
         sampler: where noise comes from; the operating system by default.
         ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
     believed = series.model(model)
@@ -135,6 +138,7 @@ def release(
         delta=delta,
         unit=None if unit is None else Unit.of(unit, believed),
         account=Account(ledger, dataset),
+        accept_misfit=accept_misfit,
         sampler=sampler or SystemSampler(),
         progress=progress or silent,
     ).publish()
@@ -166,6 +170,13 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         check_mechanism(self.mechanism)
         self.reading.check(self.model)
         self.reading.check_unit(self.unit)
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(
+            model=self.model, epsilon=self.epsilon, adversary=self.adversary, unit=self.unit, widens=True
+        )
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""

@@ -78,14 +78,15 @@ class Check:
 
 
 ADVICE: Final = {
-    "second-order": "the state before the last one matters: a chain of second order describes these data better: "
-    "fit(memory=2)",
-    "clock": 'the moves depend on the hour: a clock of 24 slots describes these data better: fit(clock="hour")',
+    "second-order": "the state before the last one matters: hidden states describe these data better: "
+    'fit(family="hidden")',
+    "clock": 'the transitions depend on the hour: fit a time-of-day model, fit(clock="hour"), or hidden states by '
+    'hour, fit(family="hidden", clock="hour")',
     "drift": "the moves change with time: fit the stretch that you will release, or promise for a class that holds for "
     "both halves (a fit with a confidence on each, or a markov_class of the two)",
     "people": "people move differently: fit a model for each person and release with them, or with a class of them",
     "inside-bins": "numbers inside a bin follow their neighbours, and the promise for a sum or a mean through these "
-    "bins believes that they do not: model the numbers themselves (fit(ar1=True)), or release counts of the bins",
+    'bins believes that they do not: model the numbers themselves (fit(family="ar1")), or release counts of the bins',
 }
 QUESTIONS: Final = {
     "second-order": "first order against second",

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.checks import MOST_RECORDS, any_number, flag
+from pufferdp.basics.checks import MOST_RECORDS, any_number
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
@@ -22,21 +22,33 @@ from pufferdp.basics.words import quoted_value
 from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_pair
 from pufferdp.data.ranges import zone_text
 from pufferdp.data.series import Series as OpenSeries
-from pufferdp.data.series import open_series
+from pufferdp.data.series import StatePath, open_series
 from pufferdp.models.ar1 import Ar1
 from pufferdp.models.bins import Bins, bins_text, parse_bins
-from pufferdp.models.chain import MarkovChain, bin_names
+from pufferdp.models.chain import MarkovChain, SeriesModel, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
-from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
+from pufferdp.models.clock import MarkovClock, distance_amount, rhythm_of, share_evenly, slot_name
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.checks import Check, check_model
+from pufferdp.publish.fits.effective import Observations, measure_leakage, with_checks
+from pufferdp.publish.fits.expectation import Estimate
+from pufferdp.publish.fits.families import (
+    NOT_COMPARED,
+    RULES,
+    Candidates,
+    Comparison,
+    FamilyChoice,
+    FamilyScore,
+    History,
+)
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
+from pufferdp.publish.model_checks import KEY
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.series import Series
@@ -45,6 +57,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
     from pufferdp.ledger.ledger import Ledger
 
+M = TypeVar("M", bound=SeriesModel)
 MOST_CHECKED: Final = 20_000_000
 """Checks bring the states to Python; beyond so many records they are not made."""
 
@@ -85,6 +98,13 @@ class Fit(Paged):
     none of a private fit, and none where they were not asked for."""
     checked: bool = False
     """Whether checks were made."""
+    comparison: Comparison = NOT_COMPARED
+    """How well each family predicted held-out records. Exact, as the checks are."""
+
+    @property
+    def families(self) -> tuple[FamilyScore, ...]:
+        """The families that were compared, smallest first; none where the family was given or could not be chosen."""
+        return self.comparison.scores
 
     def to_frame(self, *, checks: bool = False, backend: str | None = None) -> Any:
         """A row for each move with its probability, as a pandas or polars frame; with ``checks`` a row for each check.
@@ -96,8 +116,9 @@ class Fit(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp fit --json`` prints: the model, and the checks where they were made."""
-        checks = {"checks": [check.to_dict() for check in self.checks]} if self.checked else {}
-        return {**model_to_dict(self.model), **checks}
+        checks = {"tests": [check.to_dict() for check in self.checks]} if self.checked else {}
+        families = {"families": [score.to_dict() for score in self.families]} if self.families else {}
+        return {**model_to_dict(self.model), **checks, **families}
 
 
 def _check_frame(checks: Sequence[Check], backend: str | None) -> Any:
@@ -121,10 +142,11 @@ def fit(
     confidence: float | None = None,
     start: str = "stationary",
     states: Sequence[str] | None = None,
+    family: str = "auto",
     clock: str | int | None = None,
-    ar1: bool = False,
+    memory: float | None = None,
+    hidden: float | None = None,
     prior: float | None = None,
-    memory: float = 1,
     as_states: bool = False,
     checks: bool = True,
     dp_epsilon: float | None = None,
@@ -133,7 +155,9 @@ def fit(
     sampler: Sampler | None = None,
     progress: Progress | None = None,
 ) -> Fit:
-    """Fit a chain; with ``confidence`` a class that contains the true chain with that probability.
+    """Fit the smallest family that predicts held-out records as well as any larger one, or the family given.
+
+    With ``confidence`` the result is a class of chains that contains the true one with that probability.
 
     Args:
         data: a file or a frame, as for a release.
@@ -150,12 +174,15 @@ def fit(
         confidence: probability that the class contains the truth, over all entries together.
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
         states: the states by name; those found in the column by default.
-        clock: fit one table for each slot of a rhythm: ``"hour"`` of the day, ``"day"`` of the week, or a number of
-            equal slots in a day.
-        ar1: fit a series of real numbers in place of a chain, each drawn towards the one before.
+        family: ``"auto"`` compares chains with one to four hidden states for each value, with and without time of day,
+            on held-out records; or ``"chain"``, ``"clock"`` (a chain by time of day), ``"memory"`` (a chain of higher
+            order), ``"hidden"`` (hidden states) or ``"ar1"`` (a series of real numbers).
+        clock: slots of a time-of-day model: ``"hour"`` of the day, ``"day"`` of the week, or a number of equal slots in
+            a day.
+        memory: the order of a chain: how many records the next one depends on.
+        hidden: hidden states for each value; with ``clock`` also by time of day.
         prior: added to every transition count, so that states without a move of their own have a row as well; by
             default 0.5 for a private fit and nothing for others.
-        memory: how many records the next one depends on: 1, or 2 for a chain of second order.
         as_states: take the numbers of the column as states, however many there are.
         checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
@@ -177,14 +204,9 @@ def fit(
         bins=bins,
     )
     reading, bins = series.reading(), bins_text(series.bins)
-    if flag(ar1, "ar1"):
-        given: dict[str, object] = {
-            "bins": bins,
-            "states": states,
-            "clock": clock,
-            "dp_epsilon": dp_epsilon,
-            "ledger": ledger,
-        }
+    choice = Family.of(family, clock=clock, memory=memory, hidden=hidden)
+    if choice.name == "ar1":
+        given: dict[str, object] = {"bins": bins, "states": states, "dp_epsilon": dp_epsilon, "ledger": ledger}
         return _fit_numbers(
             series.data, reading, confidence, checks, {**given, "start": None if start == "stationary" else start}
         )
@@ -195,9 +217,8 @@ def fit(
         confidence=confidence,
         start=start,
         states=states,
-        clock=clock,
+        family=choice,
         prior=prior,
-        memory=any_number("memory", memory),
         as_states=as_states,
         checks=checks,
         dp_epsilon=dp_epsilon,
@@ -219,6 +240,69 @@ def _fit_numbers(
     return Fit(model=model, left_out=(), unvisited=(), checks=made if checks else (), checked=checks)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """The family of models that a fit is of, and its size where that was given."""
+
+    name: str
+    """``auto``, ``chain``, ``clock``, ``memory``, ``hidden`` or ``ar1``."""
+    clock: str | int | None = None
+    """Slots of a time-of-day model."""
+    memory: int = 1
+    """Records that the next one depends on."""
+    kinds: int | None = None
+    """Hidden states for each value; None where held-out records decide."""
+
+    @classmethod
+    def of(
+        cls, name: object, *, clock: str | int | None = None, memory: float | None = None, hidden: float | None = None
+    ) -> Family:
+        """The family that the options name; rejects options that contradict each other."""
+        names = ("auto", "chain", "clock", "memory", "hidden", "ar1")
+        if name not in names:
+            raise ParameterError(f"family is {quoted_value(name)}; it must be one of {', '.join(names)}", value=name)
+        if clock is not None:
+            rhythm_of(clock)
+        order, kinds = _small(memory, "memory"), _small(hidden, "hidden")
+        sizes = {"clock": clock, "memory": memory, "hidden": hidden}
+        given = [option for option, value in sizes.items() if value is not None]
+        allowed = {"auto": {"clock", "memory", "hidden"}, "hidden": {"clock", "hidden"}}
+        wrong = [option for option in given if option not in allowed.get(str(name), {str(name)})]
+        if wrong:
+            raise ParameterError(
+                f"family is {name} and {wrong[0]} is {sizes[wrong[0]]}; {wrong[0]}= belongs to another family: leave "
+                "out one of them",
+                value=sizes[wrong[0]],
+            )
+        if memory is not None and len(given) > 1:
+            other = next(option for option in given if option != "memory")
+            raise ParameterError(
+                f"{other} is {sizes[other]} and memory is {memory}; a chain of higher order has no other memory: leave "
+                "memory= out, and use hidden= with clock= for both",
+                value=memory,
+            )
+        if name == "auto" and given:
+            name = "memory" if order is not None else "hidden" if kinds is not None else "clock"
+        if name == "hidden" and kinds == 1:
+            name = "chain" if clock is None else "clock"
+        if name == "memory" and order == 1:
+            name = "chain"
+        slots = "hour" if name == "clock" and clock is None else clock
+        return cls(
+            name=str(name), clock=slots, memory=2 if name == "memory" and order is None else order or 1, kinds=kinds
+        )
+
+
+def _small(value: float | None, name: str) -> int | None:
+    """A size of a family: a whole number from 1 on."""
+    if value is None:
+        return None
+    number = any_number(name, value)
+    if number != int(number) or not 1 <= number <= 8:
+        raise ParameterError(f"{name} is {number:g}; it must be a whole number from 1 to 8", value=value)
+    return int(number)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Counted:
     """The counts of a series. Never printed."""
@@ -226,8 +310,15 @@ class Counted:
     counts: Counts
     coding: Coding
     moves: npt.NDArray[np.int64]
-    triples: npt.NDArray[np.int64] | None = None
-    """How often three records followed each other, for a chain of second order."""
+    runs: npt.NDArray[np.int64] | None = None
+    """Of a chain of higher order: how often each sequence of that many records and the next one occurred."""
+    estimate: Estimate | None = None
+    """Of hidden states: the matrices fitted."""
+    kept: tuple[int, ...] = ()
+    """Of hidden states: the states of the model, by number."""
+    family: Family = Family(name="chain")
+    """The family given, or the one that held-out records chose."""
+    comparison: Comparison = NOT_COMPARED
     step: str | float | None = None
     """The time from one record to the next, where the data has one."""
     off_step: OffStep | None = None
@@ -235,6 +326,8 @@ class Counted:
     """Of a clock: moves from each slot on, (slots, k, k)."""
     zone: str | None = None
     checks: tuple[Check, ...] | None = None
+    path: StatePath | None = None
+    """The records, where they are compared with the noise that the model asks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,9 +339,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     confidence: float | None
     start: str
     states: Sequence[str] | None
-    clock: str | int | None
+    family: Family
     prior: float | None
-    memory: float
     dp_epsilon: float | None
     as_states: bool = False
     checks: bool = True
@@ -259,7 +351,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         """Refuse what a private fit would tell besides its noisy counts."""
         if self.confidence is not None:
             checks.probability(self.confidence, "confidence")
-        if self.clock is not None:
+        if self.family.clock is not None:
             self._check_clock()
         if self.prior is not None:
             check_prior(self.prior)
@@ -269,16 +361,11 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                     "leave out the prior or the confidence",
                     value=self.prior,
                 )
-        if self.memory not in (1, 2):
-            raise ParameterError(
-                f"memory is {self.memory:g}; the next record depends on the last one (1) or on the last two (2)",
-                value=self.memory,
-            )
         for name, value in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
-            if self.memory == 2 and value is not None:
+            if self.family.name in ("memory", "hidden") and value is not None:
                 raise ParameterError(
-                    f"memory is 2 and {name} is {value:g}; bounds and noise are worked out for moves from one record "
-                    "to the next: leave one of them out",
+                    f"family is {self.family.name} and {name} is {value:g}; bounds and noise are worked out for "
+                    "transitions from one record to the next: leave one of them out",
                     value=value,
                 )
         if self.states is not None and not _names_in(self.states):
@@ -308,26 +395,19 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
     def _check_clock(self) -> None:
         """Refuse a clock that cannot be fitted."""
-        assert self.clock is not None
-        rhythm_of(self.clock)
         if self.reading.order is None:
             raise ParameterError("order is missing; a clock takes slots from the column that says when: use order=")
         for name, given in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
             if given is not None:
                 raise ParameterError(
-                    f"clock is {self.clock} and {name} is {given}; a clock is fitted as one model from exact counts: "
-                    "leave one of them out",
+                    f"clock is {self.family.clock} and {name} is {given}; a clock is fitted as one model from exact "
+                    "counts: leave one of them out",
                     value=given,
                 )
-        if self.memory == 2:
-            raise ParameterError(
-                f"clock is {self.clock} and memory is 2; a clock is of first order: leave one of them out",
-                value=self.memory,
-            )
         if self.start != "stationary":
             raise ParameterError(
-                f"clock is {self.clock} and start is {self.start}; a clock starts in the law that repeats with it: "
-                "leave start= out",
+                f"clock is {self.family.clock} and start is {self.start}; a clock starts in the distribution that "
+                "repeats with it: leave start= out",
                 value=self.start,
             )
 
@@ -353,8 +433,10 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             check_pair_states(layout.column, coding.labels)
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         moves = np.array(counts.transitions, dtype=np.int64)
-        by_slot = None if self.clock is None else self._by_slot(series, coding, layout.step)
-        triples = _triples(series.states(coding, pieces=True), len(coding.labels)) if self.memory == 2 else None
+        kept = tuple(range(len(moves)) if self.prior is not None else states_with_rows(moves))
+        family, comparison, estimate = self._family(series, coding, counts, kept, layout.step)
+        by_slot = self._by_slot(series, coding, layout.step, family.clock) if family.name == "clock" else None
+        runs = _runs(series.states(coding, pieces=True), len(coding.labels), family.memory)
         return Counted(
             counts=counts,
             coding=coding,
@@ -363,21 +445,114 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             # Where most do there is no usual step, and nobody expects one.
             off_step=off_step if off_step is not None and 2 * off_step.distances < counts.records else None,
             by_slot=by_slot,
-            zone=None if by_slot is None else zone_text("hour", series.table.unit, layout.order),
-            triples=triples,
-            checks=self._checks(series, coding, counts),
+            zone=None if family.clock is None else zone_text("hour", series.table.unit, layout.order),
+            runs=runs if family.name == "memory" else None,
+            estimate=estimate,
+            kept=kept,
+            family=family,
+            comparison=comparison,
+            checks=self._checks(series, coding, counts, family),
+            path=self._path(series, coding, counts),
         )
 
-    def _by_slot(self, series: OpenSeries, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
-        """Moves from each slot on; refuses slots from which there is none."""
-        assert self.clock is not None
-        slots, period = rhythm_of(self.clock)
-        if step is None:
-            raise DataError(
-                f"the places of {self.reading.order!r} lie on no common step, and a clock needs one; bring the times "
-                "to one step, such as 5min",
-                value=self.reading.order,
+    def _path(self, series: OpenSeries, coding: Coding, counts: Counts) -> StatePath | None:
+        """The records that say what the noise of the model reveals; None where a fit must not or need not say it."""
+        left_out = self.dp_epsilon is not None or self.confidence is not None or not self.checks
+        return None if left_out or not RULES.records <= counts.records <= MOST_CHECKED else series.path(coding)
+
+    def _measured(self, model: M, exact: Counted, indices: Sequence[int]) -> M:
+        """The model with the effective leakage of counts of its two most frequent states."""
+        assert exact.path is not None
+        observations = Observations.of(exact.path, indices)
+        frequent = np.argsort(-np.bincount(observations.codes, minlength=model.size), kind="stable")[:2]
+        longest = max(length for length, _ in exact.counts.lengths)
+        effective, _ = measure_leakage(
+            observations,
+            model,
+            ((longest, 1),),
+            states=frequent.tolist(),
+            compare=exact.comparison.chosen is None,
+            progress=self.progress,
+        )
+        return with_checks(model, {KEY: effective.to_dict()})
+
+    def _family(
+        self, series: OpenSeries, coding: Coding, counts: Counts, kept: tuple[int, ...], step: str | float | None
+    ) -> tuple[Family, Comparison, Estimate | None]:
+        """The family of the model, the comparison that chose it, and the fit of hidden states."""
+        family = self.family
+        note = self._why_chain(counts) if family.name == "auto" else ""
+        if note or family.name not in ("auto", "hidden") or not kept:
+            return replace(family, name="chain") if family.name == "auto" else family, Comparison(note=note), None
+        self.progress("comparing families")
+        microseconds, period = _day_steps(series, step)
+        if family.clock is not None and step is None:
+            raise self._no_step()
+        slots = 24 if family.clock is None else rhythm_of(family.clock)[0]
+        if family.clock is not None and rhythm_of(family.clock)[1] != "24h":
+            raise ParameterError(
+                f"clock is {family.clock} and family is hidden; hidden states by time of day share one day: use "
+                "clock='hour' or a number of slots",
+                value=family.clock,
             )
+        history = History.of(series.path(coding), kept, microseconds, period)
+        timed = period is not None and period % slots == 0 and history.day_count >= RULES.days
+        if family.clock is not None and (period is None or period % slots):
+            share_evenly(slots, "24h", step)
+        kinds = (1, 2, 3, 4) if family.name == "auto" else (2, 3, 4)
+        every = (1, slots) if timed and self.start == "stationary" else (1,)
+        wanted = (slots,) if family.clock is not None else every if family.name == "auto" else (1,)
+        choice = FamilyChoice(
+            history=history,
+            candidates=Candidates(kinds=kinds, slots=wanted),
+            prior=0.0 if self.prior is None else self.prior,
+            progress=self.progress,
+        )
+        if family.kinds is not None:
+            return family, Comparison(), choice.fit(family.kinds, wanted[0])
+        comparison = choice.compare()
+        best = comparison.chosen
+        if best is None:
+            raise DataError(
+                f"hidden states need {RULES.records_a_row * 2 * len(kept):,} records for these {len(kept)} states, and "
+                f"the data have {counts.records:,}: use more data, or hidden=2",
+                value=counts.records,
+            )
+        clock = None if best.slots == 1 else family.clock or "hour"
+        name = ("chain" if clock is None else "clock") if best.kinds == 1 else "hidden"
+        found = Family(name=name, clock=clock, kinds=best.kinds)
+        return found, comparison, choice.fit(best.kinds, best.slots) if name == "hidden" else None
+
+    def _why_chain(self, counts: Counts) -> str:
+        """Why no families are compared, in a sentence; empty where they are."""
+        if self.dp_epsilon is not None:
+            return "Family: chain. A private fit compares no families: held-out records are not covered by its loss."
+        if self.confidence is not None:
+            return "Family: chain. A class with a confidence is worked out for chains alone."
+        if counts.records < RULES.records:
+            return (
+                f"Family: chain. Memory of more than one record cannot be detected with {counts.records:,} records: "
+                f"the comparison needs {RULES.records:,}."
+            )
+        if counts.records > MOST_CHECKED:
+            return f"Family: chain. More than {MOST_CHECKED:,} records are not compared: fit a part of them."
+        return ""
+
+    def _no_step(self) -> DataError:
+        return DataError(
+            f"the places of {self.reading.order!r} lie on no common step, and a clock needs one; bring the times "
+            "to one step, such as 5min",
+            value=self.reading.order,
+        )
+
+    def _by_slot(
+        self, series: OpenSeries, coding: Coding, step: str | float | None, clock: str | int | None
+    ) -> npt.NDArray[np.int64]:
+        """Moves from each slot on; refuses slots from which there is none."""
+        assert clock is not None
+        slots, period = rhythm_of(clock)
+        if step is None:
+            raise self._no_step()
         share_evenly(slots, period, step)
         out = np.zeros((slots, len(coding.labels), len(coding.labels)), dtype=np.int64)
         for (slot, before, state, steps), count in series.slot_moves(coding, period, slots).items():
@@ -413,13 +588,13 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             refuse_numbers(series)
         return series.found_states()
 
-    def _checks(self, series: OpenSeries, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
+    def _checks(self, series: OpenSeries, coding: Coding, counts: Counts, family: Family) -> tuple[Check, ...] | None:
         """What the exact data say of the model; a private fit must not tell."""
         if self.dp_epsilon is not None or not self.checks or counts.records > MOST_CHECKED:
             return None
         self.progress("checking the model")
         row_order = check_row_order(self.data, series.layout, coding)
-        if self.clock is not None or self.memory != 1:  # the others are about one table of first order
+        if family.name != "chain":  # the others are about one table of first order
             return check_model(None, row_order) or None
         return check_model(series.path(coding, numbers=coding.bins is not None), row_order)
 
@@ -484,21 +659,30 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         model: MarkovChain | MarkovInterval | MarkovClock | HiddenStates
         lent: tuple[str, ...] = ()
         prior = problem.prior or 0.0
-        if exact.triples is not None:
-            table, rows = _second_order(exact.triples[np.ix_(indices, indices, indices)], moves, prior)
-            lent = tuple(f"{states[x]} then {states[y]}" for x, y in rows)
-            model = HiddenStates.of_order(
-                table, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
+        names: dict[str, Any] = {"states": states, "bins": bins, "step": exact.step, "fitted": fitted}
+        if exact.runs is not None:
+            chosen = np.ix_(*[indices] * exact.runs.ndim)
+            table, rows = _higher_order(exact.runs[chosen], prior)
+            lent = tuple(" then ".join(states[x] for x in row) for row in rows)
+            model = HiddenStates.of_order(table, start=self.start, **names)
+        elif exact.estimate is not None:
+            kernels, by_time = exact.estimate.kernels, exact.family.clock is not None
+            model = HiddenStates(
+                transition=kernels if by_time else kernels[0],
+                of=exact.estimate.of,
+                start=self.start,
+                period="24h" if by_time else None,
+                **names,
             )
         elif exact.by_slot is not None:
-            assert self.clock is not None
+            assert exact.family.clock is not None
             weights = moves + prior
             by_slot = exact.by_slot[np.ix_(range(len(exact.by_slot)), indices, indices)] + prior
             left = by_slot.sum(axis=2, keepdims=True)
             # A state that is never left in a slot has the row of all slots together there.
             rows_of_all = weights / weights.sum(axis=1, keepdims=True)
             tables = np.divide(by_slot, left, out=np.broadcast_to(rows_of_all, by_slot.shape).copy(), where=left > 0)
-            period = rhythm_of(self.clock)[1]
+            period = rhythm_of(exact.family.clock)[1]
             model = MarkovClock(
                 transitions=tables, step=exact.step, period=period, states=states, bins=bins, fitted=fitted
             )
@@ -512,6 +696,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             low, high = noisy_box(moves, confidence, solution) if private else confidence_box(moves, confidence)
             model = MarkovInterval(low=low, high=high, states=states, bins=bins, step=exact.step, fitted=fitted)
 
+        if exact.path is not None:
+            model = self._measured(model, exact, indices)
         unvisited = tuple(name for name in labels if name not in seen and name not in states)
         free = [] if private or confidence is None else np.flatnonzero(moves.sum(axis=1) == 0).tolist()
         receipt, spent = charged.receipt, problem.dp_epsilon
@@ -528,6 +714,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             zone=exact.zone,
             checks=exact.checks or (),
             checked=exact.checks is not None,
+            comparison=exact.comparison,
         )
 
 
@@ -538,25 +725,38 @@ def _names_in(states: object) -> bool:
     return all(isinstance(name, (str, int, float, np.generic)) for name in states)
 
 
-def _triples(paths: Sequence[npt.NDArray[np.int64]], k: int) -> npt.NDArray[np.int64]:
-    """How often three states followed each other without a hole between them."""
-    counts = np.zeros((k, k, k), dtype=np.int64)
+def _day_steps(series: OpenSeries, step: str | float | None) -> tuple[int | None, int | None]:
+    """Microseconds between records, and how many of these steps make a day; None without times or a whole number."""
+    if not isinstance(step, str) or series.table.ticks not in ("us", "ns"):
+        return None, None
+    amount, _ = distance_amount(step)
+    day, _ = distance_amount("24h")
+    whole = amount.denominator == 1 and (day / amount).denominator == 1
+    return (int(amount), int(day / amount)) if whole else (None, None)
+
+
+def _runs(paths: Sequence[npt.NDArray[np.int64]], k: int, order: int) -> npt.NDArray[np.int64]:
+    """How often each sequence of ``order`` + 1 states occurred without a missing observation in it."""
+    counts = np.zeros((k,) * (order + 1), dtype=np.int64)
     for path in paths:
-        np.add.at(counts, (path[:-2], path[1:-1], path[2:]), 1)
+        n = len(path) - order
+        if n > 0:
+            np.add.at(counts, tuple(path[i : i + n] for i in range(order + 1)), 1)
     return counts
 
 
-def _second_order(
-    triples: npt.NDArray[np.int64], moves: npt.NDArray[np.int64], prior: float
-) -> tuple[npt.NDArray[np.float64], list[tuple[int, int]]]:
-    """The laws of the next state after each pair, and the pairs without one: they have that of their last state."""
-    weights = triples + prior
-    total = weights.sum(axis=2, keepdims=True)
-    table = np.ones(weights.shape) / len(weights)  # with a prior no row of it is left
-    if prior == 0:
-        table[:] = moves / moves.sum(axis=1, keepdims=True)
-    np.divide(weights, total, out=table, where=total > 0)
-    return table, [(int(x), int(y)) for x, y in np.argwhere(total[..., 0] == 0)]
+def _higher_order(runs: npt.NDArray[np.int64], prior: float) -> tuple[npt.NDArray[np.float64], list[tuple[int, ...]]]:
+    """The distribution of the next state after each sequence, and the sequences that nothing was seen to follow.
+
+    Those have the distribution after their last states, as many of them as something was seen to follow.
+    """
+    if runs.ndim == 1:
+        return np.full(len(runs), 1 / len(runs)), []
+    shorter, _ = _higher_order(runs.sum(axis=0), prior)
+    total = runs.sum(axis=-1, keepdims=True) + prior * len(runs)
+    table = np.broadcast_to(shorter, runs.shape).copy()
+    np.divide(runs + prior, total, out=table, where=total > 0)
+    return table, [tuple(map(int, row)) for row in np.argwhere(total[..., 0] == 0)]
 
 
 def check_prior(value: float) -> float:

@@ -17,6 +17,7 @@ from pufferdp.publish.certificate import (
     Guarantee,
     LedgerPart,
     MechanismPart,
+    ModelChecksPart,
     SealedCertificate,
 )
 
@@ -64,6 +65,9 @@ class SeriesCertificate(SealedCertificate):
     guarantee: Guarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
+    model_checks: ModelChecksPart | None = Field(
+        default=None, description="what the data said about the model; only where the model file has checks"
+    )
     mechanism: MechanismPart
     channel: ChannelPart
     data: DataPart

@@ -43,6 +43,7 @@ from pufferdp.publish.kind import (
     model_claims,
     stated_ranges,
 )
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, ChainShares
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
@@ -142,12 +143,13 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         """Every field of the certificate, in its order."""
         design = solution
         promise = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
-        promise["statement"] += believing(made.data)
+        checked = CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary)
+        promise["statement"] += believing(made.data) + checked.misfit
         records = sum(length * count for length, count in made.data["lengths"])
         return {
             **self.head_claims(made),
             "guarantee": {name: Exact(value) for name, value in promise.items()},
-            **model_claims(design.model),
+            **model_claims(design.model, checked),
             "mechanism": {"name": Exact(design.mechanism), "theorem": Exact(THEOREMS[design.mechanism])},
             "channel": {
                 "matrix": Exact(design.channel.tolist()),

@@ -39,6 +39,7 @@ from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
@@ -108,6 +109,7 @@ def flip(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     progress: Progress | None = None,
 ) -> Flip:
     """Sanitise a series once, for any use: every record passes a channel on its own.
@@ -136,6 +138,7 @@ def flip(
         sampler: where randomness comes from; the operating system by default.
         ledger: where the series is charged before a record is flipped: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
     series = Series.of(
@@ -160,6 +163,7 @@ def flip(
         "optimise": optimise,
         "noise": None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
         "account": Account(ledger, dataset),
+        "accept_misfit": accept_misfit,
         "sampler": sampler or SystemSampler(),
         "progress": progress or silent,
     }
@@ -193,6 +197,7 @@ def flip_stream(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
 ) -> Flip:
     """Sanitise a stream of CSV lines as they come, in constant memory; the promise is for series of any length.
 
@@ -220,6 +225,7 @@ def flip_stream(
         optimise=optimise,
         noise=None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
         account=Account(ledger, dataset),
+        accept_misfit=accept_misfit,
         sampler=sampler or SystemSampler(),
     ).publish()
 
@@ -250,6 +256,11 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         checks.epsilon(self.epsilon)
         if self.noise is not None:
             check_one_chain(self.reading)
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""

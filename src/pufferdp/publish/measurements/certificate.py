@@ -7,7 +7,14 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from pufferdp.publish.answers.certificate import ApproximateGuarantee
-from pufferdp.publish.certificate import CertificatePart, DataPart, LedgerPart, MechanismPart, SealedCertificate
+from pufferdp.publish.certificate import (
+    CertificatePart,
+    DataPart,
+    LedgerPart,
+    MechanismPart,
+    ModelChecksPart,
+    SealedCertificate,
+)
 
 AUTHOR: Final = (
     "the DP loss of the measurement is what its own privacy map states; that map is trusted and not checked here, and "
@@ -40,6 +47,9 @@ class MeasurementCertificate(SealedCertificate):
     guarantee: ApproximateGuarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
+    model_checks: ModelChecksPart | None = Field(
+        default=None, description="what the data said about the model; only where the model file has checks"
+    )
     mechanism: MechanismPart = Field(description="the leakage curve that carries the DP loss over")
     measurement: MeasurementPart
     data: DataPart

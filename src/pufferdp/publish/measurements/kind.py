@@ -40,6 +40,7 @@ from pufferdp.publish.kind import (
 )
 from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
@@ -171,6 +172,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         epsilon = stated.get("epsilon", solution.epsilon)
         delta = (stated.get("delta") or 0.0) if stated else solution.delta
         words = statement(replace(chains, epsilon=epsilon), delta)
+        checked = CheckedGuarantee(model=problem.model, epsilon=epsilon, adversary=problem.adversary)
         return {
             **self.head_claims(made),
             "guarantee": {
@@ -181,9 +183,9 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 **({"delta": Near(self._delta(problem, epsilon), rel=1e-6)} if solution.delta else {}),
                 "secrets": Exact(secrets_text(chains)),
                 "framework": Exact(None),
-                "statement": Exact(f"{words} {TRUSTED}{believing(made.data)}"),
+                "statement": Exact(f"{words} {TRUSTED}{believing(made.data)}{checked.misfit}"),
             },
-            **model_claims(problem.model),
+            **model_claims(problem.model, checked),
             "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
             "measurement": {
                 "metric": Stated(problem.metric),

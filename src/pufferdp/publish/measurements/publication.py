@@ -29,6 +29,7 @@ from pufferdp.publish.measurements.outside import (
     run,
     stated_loss,
 )
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import read_keyed
 from pufferdp.publish.series import Series
@@ -61,6 +62,7 @@ def release_measurement(
     clip: tuple[float, float] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     progress: Progress | None = None,
 ) -> MeasurementRelease:
     """Release what an OpenDP measurement returns, with the promise that its stated DP loss makes here.
@@ -75,6 +77,7 @@ def release_measurement(
         clip: the measurement gets the numbers of the data, clipped to this range, where the states have none.
         ledger: where it is charged before it is run: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
     check_series(as_model(model))
@@ -91,6 +94,7 @@ def release_measurement(
         delta=checks.delta(delta),
         adversary=checks.adversary(adversary),
         account=Account(ledger, dataset),
+        accept_misfit=accept_misfit,
         progress=progress or silent,
     ).publish()
 
@@ -138,6 +142,11 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         """Refuse a way of reading, a size or a loss that cannot be, also on the shortest series."""
         self.reading.check(self.model)
         self._carried(((1, 1),))
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""

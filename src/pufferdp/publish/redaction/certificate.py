@@ -11,7 +11,14 @@ from pydantic import Field
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem, runs_of
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.certificate import CertificatePart, DataPart, LedgerPart, MechanismPart, SealedCertificate
+from pufferdp.publish.certificate import (
+    CertificatePart,
+    DataPart,
+    LedgerPart,
+    MechanismPart,
+    ModelChecksPart,
+    SealedCertificate,
+)
 from pufferdp.publish.reading import columns_text
 
 LISTED: Final = 100_000
@@ -67,6 +74,9 @@ class RedactionCertificate(SealedCertificate):
     guarantee: HidingPart
     model: dict[str, Any] = Field(description="the model by value, as in a model file")
     model_sha256: str
+    model_checks: ModelChecksPart | None = Field(
+        default=None, description="what the data said about the model; only where the model file has checks"
+    )
     mechanism: MechanismPart
     leakage: float = Field(description="exact, about the private record or stretch that is hardest to hide")
     utility: float = Field(description="expected fraction of records released")

@@ -41,6 +41,7 @@ from pufferdp.publish.kind import (
     data_claims,
     model_claims,
 )
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing
 from pufferdp.publish.redaction.certificate import (
@@ -185,6 +186,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         ]
         check_kept(made.data)
         promise = statement(hiding, known, after=after is not None)
+        checked = CheckedGuarantee(model=hiding.chain, epsilon=epsilon, adversary=adversary)
         whole: dict[str, Claim | Claims] = {"whole": Exact(True)} if hiding.whole else {}
         return {
             **self.head_claims(made),
@@ -195,9 +197,9 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
                 **whole,
-                "statement": Exact(promise + believing(made.data)),
+                "statement": Exact(promise + believing(made.data) + checked.misfit),
             },
-            **model_claims(hiding.chain),
+            **model_claims(hiding.chain, checked),
             "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
             "leakage": Near(leakage, abs=_ROUNDING),
             "utility": Near(utility, abs=_ROUNDING),

@@ -35,6 +35,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.certificate import content_of
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
 from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
@@ -136,6 +137,7 @@ def redact(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     progress: Progress | None = None,
 ) -> Redaction:
     """Publish a series but for what gives private records away.
@@ -172,6 +174,7 @@ def redact(
         sampler: where randomness comes from; the operating system by default.
         ledger: where the redaction is charged before anything is drawn or written: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
     series = Series.of(
@@ -204,6 +207,7 @@ def redact(
         after=None if after is None else content_of(after, "after"),
         published=published,
         account=Account(ledger, dataset),
+        accept_misfit=accept_misfit,
         sampler=sampler or SystemSampler(),
         progress=progress or silent,
     ).publish()
@@ -300,6 +304,11 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
                 "before and after may be known or published, and would give the private records away; redact the whole "
                 "series, and keep the rows of the stretch from what it writes"
             )
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""

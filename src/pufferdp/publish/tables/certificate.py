@@ -17,6 +17,7 @@ from pufferdp.publish.certificate import (
     Guarantee,
     LedgerPart,
     MechanismPart,
+    ModelChecksPart,
     SealedCertificate,
 )
 from pufferdp.publish.reading import believing, moves_fact
@@ -92,6 +93,9 @@ class TableCertificate(SealedCertificate):
     guarantee: Guarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
+    model_checks: ModelChecksPart | None = Field(
+        default=None, description="what the data said about the model; only where the model file has checks"
+    )
     mechanism: MechanismPart = Field(description="the leakage curve that says how large the DP loss may be")
     dp_loss: float = Field(description="of the whole table, for each record")
     questions: list[QuestionPart]

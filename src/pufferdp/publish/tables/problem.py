@@ -25,6 +25,7 @@ from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import Problem, StatedNoise
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.questions import Question, QuestionNoise
 
@@ -93,6 +94,11 @@ class TableProblem:
         )
 
     @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return self.chains.checked
+
+    @property
     def records(self) -> int:
         """Records of all groups together."""
         return self.chains.records
@@ -132,8 +138,9 @@ class TableNoise:
 
 def solve_table(problem: TableProblem) -> TableNoise:
     """The largest DP loss that the promise allows, shared among the questions."""
-    curve = curve_of_every_algorithm(problem.chains, problem.curve)
-    dp_loss = problem.chains.allowed_loss(curve, curve.inverse)
+    chains = problem.chains.widened
+    curve = curve_of_every_algorithm(chains, problem.curve)
+    dp_loss = chains.allowed_loss(curve, curve.inverse)
     losses = problem.losses(dp_loss)
     if min(losses) <= 0:
         raise NotApplicableError(

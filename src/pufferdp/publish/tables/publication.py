@@ -18,6 +18,7 @@ from pufferdp.data.ranges import Ranges
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.publish.answers.queries import Query, state_values
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import read_keyed
@@ -91,6 +92,7 @@ def release_table(
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    accept_misfit: bool = False,
     room: Room | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
@@ -111,6 +113,7 @@ def release_table(
         sampler: where noise comes from; the operating system by default.
         ledger: where the table is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
+        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         room: called with about how many bytes the table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
@@ -128,6 +131,7 @@ def release_table(
         adversary=checks.adversary(adversary),
         beta=beta,
         account=Account(ledger, dataset),
+        accept_misfit=accept_misfit,
         sampler=sampler or SystemSampler(),
         keep_room=room or (lambda size: None),
         progress=progress or silent,
@@ -178,6 +182,11 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
         check_period(self.grouping, self.reading.order)
         self.reading.check(self.model)
         replace(self.reading.layout, group=self.grouping.column)
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary, widens=True)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""

@@ -305,7 +305,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[s
         title=f"Plan: {content['query']}",
         lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_beside(content)}; no data was read",
         verdict=plan_verdict(plan, refused),
-        opening=tuple(filter(None, (_plan_title(content), content.get("zone")))),
+        opening=tuple(filter(None, (_plan_title(content), content.get("zone"), content["model_checks"]))),
         sections=(
             Section(title="The promise", blocks=(plan_promise(plan),)),
             Section(title="The accuracy", blocks=_candidates(content, best, warnings)),

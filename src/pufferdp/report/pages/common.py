@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.units import Unit
+from pufferdp.publish.model_checks import unchecked
 from pufferdp.report.page import Figure, Medium, Section, Table, Words
 from pufferdp.report.pages.leakage import leakage_curves
 
@@ -132,6 +133,7 @@ def made_by(certificate: dict[str, Any]) -> list[tuple[str, str]]:
         ("mechanism", mechanism["name"]),
         ("rests on", mechanism["theorem"]),
         ("model", f"{certificate['model']['type']}, SHA-256 {certificate['model_sha256']}"),
+        *(("model and data", sentence) for sentence in check_sentences(certificate)),
         ("made", f"{certificate['created']} by pufferdp {certificate['pufferdp']}"),
         ("certificate", f"{certificate['schema']}, SHA-256 {certificate['sha256']}"),
     ]
@@ -166,11 +168,21 @@ def charge_sentences(row: dict[str, Any] | None) -> tuple[str, ...]:
     return (f"Charged to data set {row['dataset']!r} as row {row['position']}, {row['head'][:12]}…",)
 
 
+def check_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """What the data said about the model of a release; nothing where the guarantee says it already."""
+    guarantee = certificate["guarantee"]
+    if "epsilon" not in guarantee:
+        return ()
+    checks = certificate.get("model_checks") or {"statement": unchecked(guarantee["epsilon"])}
+    return () if checks["statement"] in guarantee["statement"] else (checks["statement"],)
+
+
 def promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     """What a certificate of noisy numbers promises and how far they may be off: answers and flows."""
     accuracy = certificate["accuracy"]
     return (
         certificate["guarantee"]["statement"],
+        *check_sentences(certificate),
         f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
         f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
         f"than {number(accuracy['alpha'])}.",

@@ -6,18 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.files.json import model_to_dict
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Rule, Text
 from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
     from pufferdp.publish.fits.checks import Check
+    from pufferdp.publish.fits.families import FamilyScore
     from pufferdp.publish.fits.publication import Fit
 
 MOST_EVIDENCE: Final = 20.0
 """Bars of the figure end here: beyond a p-value of 1e-20 there is nothing to tell apart."""
-OWNERS: Final = "The checks read the exact data. They are for whoever owns the data, and are not in the model file."
+OWNERS: Final = "These tests use the raw data. Keep them internal; they are not written to the model file."
 
 
 def fit_page(fit: Fit) -> Page:
@@ -49,22 +52,82 @@ def fit_page(fit: Fit) -> Page:
             "it."
         )
     if fit.dp_epsilon is None and not fit.checked:
-        words.append("Whether the model describes the data was not checked.")
+        words.append("Goodness of fit was not tested.")
     if fit.dp_epsilon is None:
         words.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
     else:
         where = "keep a ledger" if fit.receipt is None else f"charged to data set {fit.receipt.dataset!r}"
         words.append(f"The fit has spent a DP loss of {fit.dp_epsilon:g} on the data: {where}.")
         words.append("The model was not checked: what the exact data say of it is not covered by that loss.")
+    if fit.model.checks is not None:
+        words.append(CheckedGuarantee(model=fit.model, epsilon=1.0, adversary=Adversary.BDP).sentence)
     return Page(
         title="A fitted model",
         sections=(
             Section(title="The model", blocks=(Words(tuple(words)),)),
-            Section(title="Is the model true?", blocks=_checks(fit.checks)),
+            Section(title="Families compared", blocks=_families(fit)),
+            Section(title="Goodness of fit", blocks=_checks(fit.checks)),
         ),
         data=model_to_dict(fit.model),
         kind="model",
     )
+
+
+def _families(fit: Fit) -> tuple[Block, ...]:
+    """A table of the families, a figure of their held-out bits, and what the comparison cannot know."""
+    comparison = fit.comparison
+    note = (Words((comparison.note,)),) if comparison.note else ()
+    compared = [score for score in comparison.scores if score.bits is not None]
+    if not compared:
+        return note
+    rows = tuple(
+        (
+            score.name,
+            f"{score.internal_states:,}" if score.slots == 1 else f"{score.internal_states:,} × {score.slots}",
+            f"{score.bits:.4f}",
+            "-" if score.gain is None else f"{score.gain:+.4f} ± {score.error:.4f}",
+            "chosen" if score.chosen else "",
+        )
+        for score in compared
+    )
+    skipped = tuple(f"Not fitted: {score.name}: {score.reason}." for score in comparison.scores if score.bits is None)
+    words = (
+        f"Held-out bits: mean of −log2 P(record | records before it) over the second half of the data, after a fit on "
+        f"the first half. Gain over the chain ± standard error by {comparison.clusters}. Chosen: the smallest family "
+        "that no larger one beats by more than two standard errors, fitted again on all data."
+    )
+    head = ("family", "internal states", "held-out bits", "gain over chain", "")
+    return (
+        Table(caption="Families of models by their predictions of held-out records", head=head, rows=rows),
+        Figure(make=lambda: families_chart(compared), caption="Fewer bits: better predictions."),
+        Words((words, *skipped)),
+        *note,
+    )
+
+
+def families_chart(scores: Sequence[FamilyScore]) -> Chart:
+    """Held-out bits as bars, one for each family; the chosen one is full."""
+    shown = [score for score in scores if score.bits is not None][::-1]
+    layers: list[Layer] = []
+    for y, score in enumerate(shown):
+        assert score.bits is not None
+        layers.append(Bars(at=(y,), values=(score.bits,), kind="full" if score.chosen else "pale"))
+        layers.append(Text(x=score.bits, y=y, words=f"{score.bits:.4f}", align="left", right=5))
+    spoken = "; ".join(f"{score.name}: {score.bits:.4f} bits" for score in reversed(shown))
+    return Chart(
+        title="Held-out bits a record",
+        x=Axis(name="bits a record", low=0.0, high=1.2 * max(score.bits or 0.0 for score in shown)),
+        y=Axis(scale="names", names=tuple(score.name for score in shown)),
+        layers=tuple(layers),
+        alt=f"Held-out bits a record by family. {spoken}.",
+        height=1.3 + 0.42 * len(shown),
+    )
+
+
+def fit_chart(fit: Fit) -> Chart:
+    """The figure of a fit: held-out bits where families were compared, otherwise the tests."""
+    compared = [score for score in fit.families if score.bits is not None]
+    return families_chart(compared) if len(compared) > 1 else checks_chart(fit.checks)
 
 
 def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
@@ -78,17 +141,17 @@ def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
             number(check.statistic),
             "-" if check.degrees_of_freedom is None else f"{check.degrees_of_freedom:,}",
             "-" if check.p_value is None else _p(check.p_value),
-            {True: "holds", False: "FAILS", None: "not checked"}[check.holds],
+            {True: "not rejected", False: "rejected", None: "not tested"}[check.holds],
         )
         for check in checks
     )
-    head = ("is the model true?", "chi-square", "freedom", "p-value", "verdict")
+    head = ("goodness of fit", "chi-square", "df", "p-value", "result")
     advice = tuple(f"{_capital(check.advice)}." for check in checks if check.holds is False)
-    reasons = tuple(f"Not checked: {check.question}: {check.reason}." for check in checks if check.p_value is None)
-    level = f"A true chain fails each check with probability {number(made[0].level)} at most." if made else ""
+    reasons = tuple(f"Not tested: {check.question}: {check.reason}." for check in checks if check.p_value is None)
+    level = f"Significance level of each test: {number(made[0].level)}." if made else ""
     return (
-        Table(caption="Each check asks whether a chain describes the data", head=head, rows=rows),
-        Figure(make=lambda: checks_chart(checks), caption="Bars beyond the line: the model fails."),
+        Table(caption="Tests of the fitted chain against alternatives", head=head, rows=rows),
+        Figure(make=lambda: checks_chart(checks), caption="Bars beyond the line: the chain is rejected."),
         Words(tuple(filter(None, (*advice, *reasons, f"{level} {OWNERS}".strip())))),
     )
 
@@ -101,7 +164,7 @@ def checks_chart(checks: Sequence[Check]) -> Chart:
     spoken = []
     for y, check in enumerate(made):
         assert check.p_value is not None
-        verdict = "holds" if check.holds else "fails"
+        verdict = "not rejected" if check.holds else "rejected"
         evidence = min(MOST_EVIDENCE, -math.log10(check.p_value))
         layers.append(Bars(at=(y,), values=(evidence,), kind="pale" if check.holds else "full"))
         layers.append(
@@ -111,8 +174,8 @@ def checks_chart(checks: Sequence[Check]) -> Chart:
     if made:
         layers.append(Rule(at=line, along="x", series=1, label=f"level {number(made[0].level)}"))
     return Chart(
-        title="Is the model true?",
-        x=Axis(name="evidence against it: digits of the p-value", low=0.0, high=MOST_EVIDENCE * 1.4),
+        title="Goodness of fit",
+        x=Axis(name="−log10(p)", low=0.0, high=MOST_EVIDENCE * 1.4),
         y=Axis(scale="names", names=tuple(check.name.replace("-", " ") for check in made)),
         layers=tuple(layers),
         alt=f"Evidence against the model. {'; '.join(reversed(spoken))}.",

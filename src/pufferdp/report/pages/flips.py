@@ -10,9 +10,10 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, rounded, up_to
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.flips.plan import ConstantAnswer, flippable
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promise
+from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
@@ -68,7 +69,7 @@ def _once(certificate: dict[str, Any]) -> str:
 
 def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
     warnings = (f"Warning: {w}." for w in certificate["warnings"])
-    return certificate["guarantee"]["statement"], _once(certificate), *warnings
+    return certificate["guarantee"]["statement"], *check_sentences(certificate), _once(certificate), *warnings
 
 
 def _design(certificate: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +95,10 @@ def flip_design_page(design: FlipDesign, comparison: PlainFlips | None = None) -
     return Page(
         title="Plan: a sanitised series",
         lead=f"{length}, epsilon {number(design.epsilon)}; no data was read",
-        opening=(_title(made),),
+        opening=(
+            _title(made),
+            CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary).sentence,
+        ),
         sections=_sections(made, "a series sanitised by this plan", comparison),
         words=("The certificate of the series has the exact words; a plan promises nothing yet.",),
         facts=(

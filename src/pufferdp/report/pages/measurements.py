@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.assess.comparison import PlainDp
 from pufferdp.basics.words import number
 from pufferdp.report.page import Block, Page, Section, Words
-from pufferdp.report.pages.common import approximate_promise, charge_sentences, made_by, plain_dp, promise
+from pufferdp.report.pages.common import (
+    approximate_promise,
+    charge_sentences,
+    check_sentences,
+    made_by,
+    plain_dp,
+    promise,
+)
 
 if TYPE_CHECKING:
     from pufferdp.publish.measurements.publication import MeasurementRelease
@@ -57,6 +64,7 @@ def measurement_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     return (
         certificate["guarantee"]["statement"],
+        *check_sentences(certificate),
         _carried(certificate),
         *charge_sentences(certificate.get("ledger")),
         *(f"Warning: {warning}." for warning in certificate["warnings"]),

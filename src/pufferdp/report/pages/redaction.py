@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.assess.surroundings import Output, Surroundings, surroundings
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.reading import columns_text
 from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, leak, made_by, promise
+from pufferdp.report.pages.common import OTHERWISE, check_sentences, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -50,7 +51,10 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         title="Plan: a redacted series" if certificate is None else f"Redacted series: {certificate.data.column}",
         lead=f"{redaction.records:,} records, epsilon {number(hiding.epsilon)}"
         + ("; no data was read" if certificate is None else f", {certificate.created[:10]}"),
-        opening=_opening(content),
+        opening=(
+            *_opening(content),
+            CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary).sentence,
+        ),
         sections=(
             Section(title="The promise", blocks=(promise(hiding.epsilon, knows, sees, hidden),)),
             Section(title="The accuracy", blocks=_released(redaction, content)),
@@ -68,6 +72,7 @@ def redaction_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series promises."""
     sentences = (
         certificate["guarantee"]["statement"],
+        *check_sentences(certificate),
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
         f"{100 * certificate['utility']:.6g} % of the records on average.",
         *(f"Warning: {w}." for w in certificate["warnings"]),

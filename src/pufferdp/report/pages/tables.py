@@ -12,7 +12,7 @@ from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import charge_sentences, made_by, odds, plain_dp, promise
+from pufferdp.report.pages.common import charge_sentences, check_sentences, made_by, odds, plain_dp, promise
 from pufferdp.report.theme import MANY
 
 if TYPE_CHECKING:
@@ -240,6 +240,7 @@ def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     together = ", all its queries together," if several else ""
     return (
         certificate["guarantee"]["statement"],
+        *check_sentences(certificate),
         f"The table{together} spends a DP loss of {number(certificate['dp_loss'])} on each record, by "
         f"{certificate['mechanism']['name']}; its groups share no record.",
         *charge_sentences(certificate.get("ledger")),
@@ -272,6 +273,7 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     divided = any("undivided" in query for query in content["queries"])
     words = (
         *((content["zone"],) if "zone" in content else ()),
+        plan.problem.checked.sentence,
         f"All queries together spend a DP loss of {number(content['dp_loss'])} on each record, by "
         f"{content['mechanism']}; groups share no record, so any number of them costs the same.{over * divided}",
     )

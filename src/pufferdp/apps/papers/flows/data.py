@@ -108,7 +108,15 @@ def _lengths(texts: Sequence[str]) -> Lengths:
 def _power(path: Path) -> tuple[MarkovChain, Lengths]:
     layout = Layout(column="global_active_power_kw", order="datetime", missing="hole")
     chain = chain_of(
-        fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS, checks=False).model
+        fit(
+            path,
+            column=layout.column,
+            order=layout.order,
+            missing=layout.missing,
+            bins=BINS,
+            family="chain",
+            checks=False,
+        ).model
     )
     assert chain is not None
     return chain, open_series(path, layout).counts(coding_of(chain), pieces=True).lengths

@@ -65,7 +65,8 @@ def household(path: Path) -> tuple[MarkovChain, Lengths]:
 def _fitted(path: Path, layout: Layout, bins: str) -> tuple[MarkovChain, Lengths]:
     """The chain of the data itself with its stationary start, as the paper has it, and the lengths of the series."""
     order = ROWS if layout.rows_in_order else layout.order
-    model = fit(path, column=layout.column, order=order, missing=layout.missing, bins=bins, checks=False).model
+    column, missing = layout.column, layout.missing
+    model = fit(path, column=column, order=order, missing=missing, bins=bins, family="chain", checks=False).model
     chain = chain_of(model)
     assert chain is not None
     return chain, open_series(path, layout).counts(coding_of(chain), pieces=True).lengths

@@ -1,0 +1,259 @@
+"""The effective leakage of a model: what its noise reveals on data to an adversary who knows how the data behave.
+
+The first half of the data teaches a richer family, and the second half says whether that family describes the data
+better than the model in use. Where it does, the leakage under the richer family is the estimate. A lower bound that
+needs no model is computed from all records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.series import StatePath
+from pufferdp.models.base import Lengths, Model
+from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
+from pufferdp.models.clock import clock_of, distance_amount
+from pufferdp.models.hidden_states import HiddenStates
+from pufferdp.publish.answers.plan import plan_problem
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
+from pufferdp.publish.fits.leakage_estimate import HiddenChain, estimate_leakage, held_out_bits
+from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
+from pufferdp.publish.model_checks import EffectiveLeakage
+
+S = TypeVar("S", bound=SeriesModel)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Observations:
+    """Records with their person and hour, people one after the other and each in order. Never printed."""
+
+    codes: Codes
+    """The state of each record, as a number of the model's states."""
+    joined: Mask
+    """Whether a record comes one time step after the record before it."""
+    persons: Codes
+    hours: Codes | None
+    """Hours since 1970; None where the order column holds no times."""
+
+    @classmethod
+    def of(cls, path: StatePath, states: Sequence[int]) -> Observations:
+        """The records of a path whose states the model has, in numbers of the model's states."""
+        place = np.full(max(int(path.codes.max(initial=0)), *states) + 1, -1)
+        place[list(states)] = np.arange(len(states))
+        everything = cls(codes=place[path.codes], joined=path.joined, persons=path.persons, hours=path.hours)
+        return everything.take(everything.codes >= 0)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def has_people(self) -> bool:
+        """Whether there are enough people to treat each of them as one independent block."""
+        return int(self.persons.max(initial=0)) + 1 >= 20
+
+    @property
+    def held_out(self) -> Mask:
+        """The second half: of the people where there are many, otherwise of the records of each person."""
+        if self.has_people:
+            return np.asarray(2 * self.persons > self.persons.max())
+        sizes = np.bincount(self.persons)
+        place = np.arange(len(self)) - (np.cumsum(sizes) - sizes)[self.persons]
+        return np.asarray(2 * place >= sizes[self.persons])
+
+    def take(self, chosen: Mask) -> Observations:
+        """Some of the records; a record is joined to the one before it where both were taken."""
+        joined = self.joined & np.concatenate([[False], chosen[:-1]])
+        hours = None if self.hours is None else self.hours[chosen]
+        return Observations(codes=self.codes[chosen], joined=joined[chosen], persons=self.persons[chosen], hours=hours)
+
+    @property
+    def records(self) -> Records:
+        """The records in blocks: people, days, or parts of equal length."""
+        day = np.zeros_like(self.persons) if self.hours is None or self.has_people else self.hours // 24
+        key = self.persons * (int(day.max(initial=0)) + 1) + day
+        return Records(codes=self.codes, joined=self.joined, blocks=number_blocks(key))
+
+    @property
+    def series(self) -> list[Codes]:
+        """The records in runs without an interruption."""
+        return np.split(self.codes, np.flatnonzero(~self.joined)[1:])
+
+    def slots(self, model: Model, tables: int) -> Codes:
+        """The table of a time-of-day model that leads from each record to the next."""
+        period = getattr(model, "period", None)
+        if tables == 1 or period is None or self.hours is None:
+            return np.zeros(len(self), dtype=np.int64)
+        amount, timed = distance_amount(period)
+        hours = int(amount / 3_600_000_000) if timed else 24
+        return np.asarray((self.hours - 4 * 24) % hours * tables // hours)  # periods begin on a Monday
+
+
+def measure_leakage(
+    data: Observations,
+    model: Model,
+    lengths: Lengths,
+    *,
+    epsilon: float = 1.0,
+    states: Sequence[int] | None = None,
+    compare: bool = True,
+    least: int = 2_000,
+    progress: Progress = silent,
+) -> tuple[EffectiveLeakage, RicherFamily | None]:
+    """The effective leakage of counts with the noise that the model asks for, and the comparison behind it.
+
+    Args:
+        data: the records.
+        model: the model whose noise is used.
+        lengths: the series for which the noise is planned.
+        epsilon: the guarantee for which the noise is planned.
+        states: the states that are counted, by number; every state by default.
+        compare: whether richer families are fitted; False where held-out records have chosen the model's family.
+        least: fewer records say too little about a model.
+        progress: called with a few words before each step.
+    """
+    if model.fitted is not None and "dp_epsilon" in model.fitted:
+        return EffectiveLeakage(epsilon=epsilon, reason="left out, because the model was fitted privately"), None
+    if len(data) < least:
+        reason = f"{len(data):,} records are too few to say"
+        return EffectiveLeakage(epsilon=epsilon, reason=reason, records=len(data)), None
+    progress("planning the noise")
+    try:
+        scales = noise_scales(model, lengths, epsilon, range(model.size) if states is None else states)
+    except NotApplicableError as error:
+        return EffectiveLeakage(epsilon=epsilon, reason=str(error), records=len(data)), None
+    progress("measuring the leakage")
+    if not compare:
+        return prove_leakage(data, model, scales, epsilon), None
+    comparison = RicherFamily.of(data, model)
+    return comparison.leakage(scales, epsilon), comparison
+
+
+def noise_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequence[int]) -> dict[int, float]:
+    """The scale of the noise of the best mechanism for a count of each state.
+
+    Noise is planned for series of up to 1,000 records: windows are shorter, and longer series need hardly more.
+    """
+    lengths = tuple((min(length, 1000), count) for length, count in lengths)
+    scales: dict[int, float] = {}
+    for state in states:
+        query = Query.parse(f"count:{model.labels[state]}")
+        problem = Problem(model=model, query=query, lengths=lengths, epsilon=epsilon)
+        # Where it applies, exact-laplace has the least noise that a count with Laplace noise can have.
+        plans = (plan_problem(problem, only=only) for only in (["exact-laplace"], None))
+        candidates = (candidate for plan in plans for candidate in plan.candidates if candidate.applies)
+        best = next((candidate.calibration for candidate in candidates), None)
+        if best is None:
+            raise NotApplicableError(f"no mechanism gives a guarantee of epsilon {epsilon:g} for {query.name}")
+        if best.scale > 0:
+            scales[state] = best.scale
+    return scales
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RicherFamily:
+    """A richer family beside the model in use, on the half of the data that taught neither."""
+
+    model: Model
+    data: Observations
+    family: str
+    rich: HiddenChain
+    gain: float
+    """Bits that the richer family saves on each held-out record."""
+    z: float
+    """The gain divided by its standard error over blocks."""
+
+    @classmethod
+    def of(cls, data: Observations, model: Model, most: int = 3) -> RicherFamily:
+        """The richer family, of up to ``most`` hidden states a value, with the fewest held-out bits."""
+        held = data.take(data.held_out)
+        records = held.records
+        teaching = Observed(series=data.take(~data.held_out).series, values=model.size)
+        base = hidden_chain(model) or _hidden(fit_hidden(teaching, 1))
+        bits = held_out_bits(base, records, held.slots(model, len(base.tables)))
+        best: RicherFamily | None = None
+        estimate: Estimate | None = None
+        for kinds in range(2, most + 1):
+            estimate = fit_hidden(teaching, kinds, begin=estimate)
+            rich = _hidden(estimate)
+            saved = bits - held_out_bits(rich, records, np.zeros_like(held.codes))
+            gain, z = _clustered(saved, np.bincount(records.blocks))
+            family = f"{kinds} hidden states for each value"
+            if best is None or gain > best.gain:
+                best = cls(model=model, data=data, family=family, rich=rich, gain=gain, z=z)
+        assert best is not None
+        return best
+
+    def leakage(self, scales: Mapping[int, float], epsilon: float) -> EffectiveLeakage:
+        """The effective leakage of counts with noise of these scales, which guarantee epsilon under the model."""
+        proven = prove_leakage(self.data, self.model, scales, epsilon)
+        found = replace(proven, family=self.family, gain=self.gain, z=self.z)
+        if self.z <= 2:
+            return found
+        held = self.data.take(self.data.held_out)
+        estimate = estimate_leakage(self.rich, held.records, np.zeros_like(held.codes), scales)
+        if estimate is None:
+            return found
+        windows = {str(half): value for half, value in estimate.windows.items()}
+        return replace(found, estimate=estimate.epsilon, interval=estimate.interval, windows=windows)
+
+
+def prove_leakage(data: Observations, model: Model, scales: Mapping[int, float], epsilon: float) -> EffectiveLeakage:
+    """The lower bound for counts with noise of these scales, without a comparison with richer families."""
+    records = data.records
+    bound = lower_bound(records, scales, _parts_of_day(data))
+    found = EffectiveLeakage(epsilon=epsilon, records=len(records), blocks=records.block_count)
+    if bound is None:
+        return found
+    query, scale = f"count:{model.labels[bound.state]}", scales[bound.state]
+    return replace(found, proven=bound.epsilon, half_window=bound.half_window, query=query, scale=scale)
+
+
+def hidden_chain(model: Model) -> HiddenChain | None:
+    """The model as a chain on hidden states; None where it is a class of models or no series of states."""
+    if isinstance(model, HiddenStates):
+        tables = np.asarray(model.transition).reshape(-1, len(model.of), len(model.of))
+        return _chain_of(tables, np.array(model.of))
+    series = series_of(model)
+    if series is None:
+        return None
+    if series.chain is not None:
+        return _chain_of(series.chain.transition[None], np.arange(model.size))
+    clock = clock_of(model)
+    return None if clock is None else _chain_of(np.asarray(clock.transitions), np.arange(model.size))
+
+
+def _hidden(estimate: Estimate) -> HiddenChain:
+    return _chain_of(estimate.kernels, np.array(estimate.of))
+
+
+def _chain_of(tables: Floats, of: Codes) -> HiddenChain:
+    """A chain that begins in the stationary distribution of its average table."""
+    start = MarkovChain(transition=tables.mean(axis=0)).stationary
+    return HiddenChain(tables=np.asarray(tables, dtype=float), of=of, start=np.asarray(start))
+
+
+def _clustered(saved: Floats, sizes: Codes) -> tuple[float, float]:
+    """The mean over records of what blocks save, and its ratio to the standard error."""
+    mean = float(saved.sum() / sizes.sum())
+    error = float(np.sqrt(((saved - mean * sizes) ** 2).sum()) / sizes.sum())
+    return mean, mean / error if error > 0 else 0.0
+
+
+def _parts_of_day(data: Observations) -> Codes | None:
+    """The six hours that each record lies in; None without times."""
+    return None if data.hours is None else data.hours % 24 // 6
+
+
+def with_checks(model: S, found: dict[str, Any]) -> S:
+    """The model with these checks in its file."""
+    made: S = replace(model, checks=found or None)  # type: ignore[type-var]
+    return made
