@@ -513,6 +513,9 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         if family.kinds is not None:
             return family, Comparison(), choice.fit(family.kinds, wanted[0])
         comparison = choice.compare()
+        if family.name == "auto" and microseconds is not None and history.day_count < RULES.days:
+            few = f"Time of day was not compared: it needs {RULES.days} days, and the data have {history.day_count}."
+            comparison = replace(comparison, note=few)
         best = comparison.chosen
         if best is None:
             raise DataError(
