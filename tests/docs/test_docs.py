@@ -393,6 +393,7 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
         order="datetime",
         bins="width:0.2:0:10.2",
         missing="hole",
+        family="chain",
     ).model
     text = (DOCS / "guide" / "power.md").read_text(encoding="utf-8")
     for lengths in ([6839, 12883, 21237], [1_000_000]):
@@ -426,6 +427,7 @@ def test_rhythms_page_has_the_noise_of_the_plan(
         order="datetime",
         bins="0,0.5,1.5,12",
         missing="hole",
+        family="chain" if clock is None else "clock",
         clock=clock,
     ).model
     loss = pufferdp.curves(model, 40_959)["tight"].inverse(1.0)

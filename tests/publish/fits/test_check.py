@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pufferdp import MarkovChain, check, fit, load_model, plan, release, verify
+from pufferdp import MarkovChain, MarkovClass, check, fit, load_model, plan, release, verify
 from pufferdp.basics.errors import ModelError, ParameterError, QueryError, RefusedError
 from pufferdp.publish.fits.effective import Observations
 from tests.publish.fits.test_effective_leakage import TWO, simulate
@@ -101,6 +101,8 @@ def test_bad_requests(stays: pd.DataFrame, chain: MarkovChain) -> None:
         check(stays, chain, calibrate="model", **READ)
     with pytest.raises(ModelError, match="series of states"):
         check(stays, {"type": "groups", "largest": 4}, **READ)
+    with pytest.raises(ModelError, match="list of models"):
+        check(stays, MarkovClass(models=(chain, chain)), **READ)
 
 
 def test_halves_and_blocks() -> None:

@@ -132,7 +132,7 @@ def _plan(inputs: Inputs, progress: JobContext, arguments: dict[str, Any]) -> di
 def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
     return {
         **planned.to_dict(),
-        "verdict": plan_verdict(planned),
+        "verdict": (*plan_verdict(planned), planned.problem.checked.sentence),
         "promise": str(plan_promise(planned)),
         "lengths": [list(p) for p in planned.problem.lengths],
         "chart": pictures.plan(planned, theme),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pufferdp.basics import checks
@@ -167,7 +167,11 @@ def _observations(series: Series, model: Model) -> tuple[Observations, Lengths]:
 def _without_checks(model: Model) -> SeriesModel:
     """The model of a series of states without an earlier effective leakage; rejects other models."""
     series = series_of(model)
-    if series is None or not hasattr(series, "checks"):
-        raise ModelError("a check compares a model of a series of states with data, and this model is not one")
+    if series is None or all(field.name != "checks" for field in fields(series)):  # type: ignore[arg-type]
+        raise ModelError(
+            "a check compares one model of a series of states with data; a list of models and other models have no "
+            "checks of their own",
+            value=model,
+        )
     kept = {key: value for key, value in (model.checks or {}).items() if key not in (KEY, "calibrated")}
     return with_checks(series, kept)

@@ -61,7 +61,7 @@ class Estimate:
     log_likelihood: float
     """Of the records, by the filter that begins every series in the fitted distribution."""
     steps: int
-    """Steps of the search."""
+    """The number of steps that the search took."""
 
 
 def fit_hidden(

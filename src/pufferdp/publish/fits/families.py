@@ -57,7 +57,7 @@ class FamilyScore:
     slots: int = 1
     """Transition matrices that share a period."""
     internal_states: int
-    """Hidden states in all."""
+    """The number of hidden states of all values together."""
     bits: float | None = None
     """Held-out bits a record; None where the family was not fitted."""
     gain: float | None = None
@@ -67,7 +67,7 @@ class FamilyScore:
     chosen: bool = False
     """Whether no larger family is better by more than two standard errors, and no smaller one is as good."""
     reason: str = ""
-    """Why it was not fitted."""
+    """Why the family was not fitted, where it was not."""
     noise: float | None = None
     """The scale of the noise on a count at epsilon 1, where it was computed."""
     effective: float | None = None
@@ -79,7 +79,7 @@ class FamilyScore:
         return self.family if self.kinds == 1 else self.family.replace("hidden", f"hidden, {self.kinds} a value", 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As in ``fit --json``."""
+        """The content of one entry of ``families`` in ``fit --json``."""
         return asdict(self)
 
 
@@ -108,7 +108,7 @@ class Candidates:
     """Which families are tried."""
 
     kinds: Sequence[int] = (1, 2, 3, 4)
-    """Hidden states a value."""
+    """Numbers of hidden states for each value."""
     slots: Sequence[int] = (1,)
     """Numbers of transition matrices: 1, and those of a time-of-day model."""
 
@@ -119,7 +119,7 @@ class History:
 
     observed: Observed
     persons: Sequence[int]
-    """Whose each series is."""
+    """The number of the person of each series."""
     by_person: bool
     """Whether people are named."""
     days: Sequence[Codes] | None

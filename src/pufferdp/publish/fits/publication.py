@@ -458,6 +458,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def _path(self, series: OpenSeries, coding: Coding, counts: Counts) -> StatePath | None:
         """The records that say what the noise of the model reveals; None where a fit must not or need not say it."""
         left_out = self.dp_epsilon is not None or self.confidence is not None or not self.checks
+        # The noise of a count is planned in seconds for up to 8 states; ``check`` takes its time for more.
+        left_out = left_out or len(coding.labels) > 8
         return None if left_out or not RULES.records <= counts.records <= MOST_CHECKED else series.path(coding)
 
     def _measured(self, model: M, exact: Counted, indices: Sequence[int]) -> M:
@@ -511,6 +513,9 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         if family.kinds is not None:
             return family, Comparison(), choice.fit(family.kinds, wanted[0])
         comparison = choice.compare()
+        if family.name == "auto" and microseconds is not None and history.day_count < RULES.days:
+            few = f"Time of day was not compared: it needs {RULES.days} days, and the data have {history.day_count}."
+            comparison = replace(comparison, note=few)
         best = comparison.chosen
         if best is None:
             raise DataError(

@@ -90,7 +90,9 @@ def sleepers(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
         "SELECT unnest($1) AS night, unnest($2) AS epoch, nullif(unnest($3), '?') AS stage",
         params=[list(nights_at), list(epochs), list(values)],
     )
-    model = chain_of(fit(frame, column="stage", order="epoch", by="night", missing="hole", checks=False).model)
+    model = chain_of(
+        fit(frame, column="stage", order="epoch", by="night", missing="hole", family="chain", checks=False).model
+    )
     assert model is not None
     subjects = {subject for _, subject, _ in stages}
     people = [_lengths([t for _, subject, t in stages if subject == person]) for person in subjects]

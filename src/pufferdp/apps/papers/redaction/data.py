@@ -43,7 +43,15 @@ def activity(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resul
     """From noon to one o'clock is private."""
     setting.progress("reading the activity data")
     chain = chain_of(
-        fit(setting.file(ACTIVITY), column="steps", order="rows", bins="0,1,100000", missing="hole", checks=False).model
+        fit(
+            setting.file(ACTIVITY),
+            column="steps",
+            order="rows",
+            bins="0,1,100000",
+            missing="hole",
+            family="chain",
+            checks=False,
+        ).model
     )
     assert chain is not None
     rows = _hidden(setting, chain, DAY, range(145, 157), epsilons)

@@ -36,7 +36,15 @@ def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
     setting.progress("reading the activity data")
     # A step is a whole number, so [0, 1) is none; a missing value ends a chain.
     fitted_chain = chain_of(
-        fit(setting.file(ACTIVITY), column="steps", order="rows", bins="0,1,100000", missing="hole", checks=False).model
+        fit(
+            setting.file(ACTIVITY),
+            column="steps",
+            order="rows",
+            bins="0,1,100000",
+            missing="hole",
+            family="chain",
+            checks=False,
+        ).model
     )
     assert fitted_chain is not None
     assert fitted_chain.fitted is not None
