@@ -44,46 +44,8 @@ def least_log_prices(problems: Sequence[CouplingProblem]) -> list[float]:
     >>> [round(float(np.exp(price)), 9) for price in least_log_prices([problem])]
     [2.0]
     """
-    plans = [_small_plan(problem) for problem in problems]
-    others = [problem for problem, plan in zip(problems, plans, strict=True) if plan is None]
-    solved = iter(_solve_programme(others) if others else [])
-    return [
-        _log_price(problem, next(solved) if plan is None else plan)
-        for problem, plan in zip(problems, plans, strict=True)
-    ]
-
-
-def _small_plan(problem: CouplingProblem) -> Floats | None:
-    """The best plan where one side has at most two points, by sorting; None otherwise.
-
-    With two columns each row goes to the column that is relatively cheaper, and one row is split so that both columns
-    cost as much. With two rows each column is filled by one of them, at one price for all, and one column by both.
-    """
-    p, q = problem.rows, problem.columns
-    prices = np.exp(np.maximum(problem.log_prices - problem.log_prices.max(), -600.0))
-    if len(q) == 1:
-        return p[:, None]
-    if len(p) == 1:
-        return np.asarray(q / prices)
-    if len(q) == 2:
-        first = _split(p * prices[:, 0] / q[0], p * prices[:, 1] / q[1], prices[:, 0] / prices[:, 1])
-        return np.stack([p * first, p * (1 - first)], axis=1)
-    if len(p) == 2:
-        first = _split(q / prices[0] / p[0], q / prices[1] / p[1], prices[0] / prices[1])
-        return np.stack([first * q / prices[0], (1 - first) * q / prices[1]])
-    return None
-
-
-def _split(first: Floats, second: Floats, ratio: Floats) -> Floats:
-    """The share of each item that goes first, by rising ratio, such that Σ share·first = Σ (1 − share)·second."""
-    order = np.argsort(ratio)
-    filled = np.concatenate([[0.0], np.cumsum(first[order])])
-    rest = second.sum() - np.concatenate([[0.0], np.cumsum(second[order])])
-    at = int(np.argmax(filled[1:] >= rest[1:]))
-    share = np.zeros(len(first))
-    share[order[:at]] = 1.0
-    share[order[at]] = np.clip((rest[at] - filled[at]) / (first[order[at]] + second[order[at]]), 0.0, 1.0)
-    return share
+    plans = _solve_programme(problems) if problems else []
+    return [_log_price(problem, plan) for problem, plan in zip(problems, plans, strict=True)]
 
 
 def _solve_programme(problems: Sequence[CouplingProblem]) -> list[Floats]:

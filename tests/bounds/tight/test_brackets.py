@@ -7,7 +7,7 @@ import pytest
 
 from pufferdp.bounds.tight import inputs, search
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.bounds.tight.recursion import Pass, Rows, Side, chord_root, explicit
+from pufferdp.bounds.tight.recursion import Pass, Rows, Side, chord_root, follow, reached
 from pufferdp.bounds.tight.search import first_grid, quick_bounds
 from pufferdp.bounds.tight.series import TOLERANCE, side_tables
 from tests.bounds.tight import cases
@@ -103,7 +103,8 @@ def test_a_pass_and_explicit_algorithms_are_on_either_side_of_every_end(loss):
     for d in range(7):
         assert (ends.tail[d] >= true[d + 1 :].max(axis=(0, 2)) * (1 - 1e-9)).all()
     asked = np.tile(np.linspace(-1.0, 3.0, 50), (len(rows), 1))
-    lower = np.concatenate([part for part, _ in explicit(side, rows, asked, np.ones(8, dtype=np.int64), 0.0)])
+    parts = follow(side, rows, asked, np.ones(8, dtype=np.int64), 0.0)
+    lower = np.concatenate([reached(side, asked, *part)[0] for part in parts])
     assert (lower <= true[:, :, None] * (1 + 1e-9) + 1e-12).all()
     assert (lower.max(axis=2) >= true - 0.05).all()
 
@@ -160,6 +161,6 @@ def test_questions_of_the_worst_algorithm_leak_what_is_said():
                 weight = weight * values.reshape(shape)
         others = tuple(t for t in range(n) if t != found.record - 1)
         mean = (joint * weight).sum(axis=others) / joint.sum(axis=others)
-        reached = loss + np.log(mean[found.likelier] / mean[found.other])
-        assert reached == pytest.approx(found.lower, rel=1e-8)
-        assert found.upper == pytest.approx(reached, rel=1e-8)
+        leaked = loss + np.log(mean[found.likelier] / mean[found.other])
+        assert leaked == pytest.approx(found.lower, rel=1e-8)
+        assert found.upper == pytest.approx(leaked, rel=1e-8)

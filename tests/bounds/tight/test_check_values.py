@@ -43,8 +43,8 @@ def bound(table, loss, **options):
 def test_endless_chains(table, loss, bdp, pufferfish, closed_form, length):
     # Sixty records are almost, not wholly, without end.
     room = DIGITS if length != 60 else 5e-7
-    assert bound(table, loss, length=length).value == pytest.approx(bdp, abs=room)
-    assert bound(table, loss, length=length, adversary="pufferfish").value == pytest.approx(pufferfish, abs=room)
+    assert bound(table, loss, length=length).upper == pytest.approx(bdp, abs=room)
+    assert bound(table, loss, length=length, adversary="pufferfish").upper == pytest.approx(pufferfish, abs=room)
     assert OddsCurve((largest_log_odds(table),), length)(loss) == pytest.approx(closed_form, abs=room)
 
 
@@ -75,7 +75,7 @@ def test_a_histogram_needs_a_quarter_of_the_noise():
     assert 2 / loss == pytest.approx(6.4447, abs=6e-5)
     # Daily histograms over disjoint days spend this on each record, and no more.
     year = leakage_of_losses(W, np.full(365, 0.31033), each=False, tolerance=1e-6)
-    assert year.value == pytest.approx(1.0, abs=5e-5)
+    assert year.upper == pytest.approx(1.0, abs=5e-5)
 
 
 @pytest.mark.parametrize(("loss", "quilt"), [(0.1, 1.416863), (0.5, 4.051870), (1.0, 5.598492)])
@@ -99,7 +99,7 @@ def test_the_quilt_curve_beside_it(loss, quilt):
     ],
 )
 def test_short_series(table, length, value, adversary):
-    assert bound(table, 0.5, length=length, adversary=adversary).value == pytest.approx(value, abs=DIGITS)
+    assert bound(table, 0.5, length=length, adversary=adversary).upper == pytest.approx(value, abs=DIGITS)
     found = leakage_of_losses(table, [0.5] * length, adversary=adversary, tolerance=TOLERANCE)
     assert found.value == pytest.approx(value, abs=DIGITS)
 
@@ -114,9 +114,9 @@ def test_unequal_losses(adversary):
 
 def test_zeros():
     given = {"start": [1.0, 0.0, 0.0], "length": 6}
-    assert bound(ZEROS, 0.4, **given).value == pytest.approx(1.339441719, abs=DIGITS)
-    assert bound(ZEROS, 0.4, **given, adversary="pufferfish").value == pytest.approx(1.331339562, abs=DIGITS)
-    assert bound(ZEROS, 0.4).value == pytest.approx(1.453461210, abs=DIGITS)
+    assert bound(ZEROS, 0.4, **given).upper == pytest.approx(1.339441719, abs=DIGITS)
+    assert bound(ZEROS, 0.4, **given, adversary="pufferfish").upper == pytest.approx(1.331339562, abs=DIGITS)
+    assert bound(ZEROS, 0.4).upper == pytest.approx(1.453461210, abs=DIGITS)
     steps = OddsCurve.of_chains([ZEROS])
     assert OddsCurve(steps.log_odds, None)(0.4) == pytest.approx(2.687118789, abs=DIGITS)
 
@@ -156,7 +156,7 @@ def test_values_of_linear_programmes(table, start, losses, pufferfish, bdp):
             assert found.value == pytest.approx(value, abs=SIX_DIGITS)
             if len(set(losses)) == 1:
                 whole = bound(table, losses[0], start=start, length=len(losses), adversary=adversary)
-                assert whole.value == pytest.approx(value, abs=SIX_DIGITS)
+                assert whole.upper == pytest.approx(value, abs=SIX_DIGITS)
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,8 @@ class WindowLeakage:
     def by_sides(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from sides of up to ``wide`` unknown records, and from a bound on wider ones."""
         left, right = (one_side(*way, self._windows.steps, dp_loss, wide) for way in self._windows.ways)
-        own, k = self._own(dp_loss), self._windows.chain.size
+        # The log-likelihood ratio of an output above all sums from the target itself: [likelier, other].
+        own, k = dp_loss * np.subtract.outer(self._windows.steps, self._windows.steps), self._windows.chain.size
         reached = self._join(left.corners, right.corners) + np.stack([-own, own])
         corner, x, y = (int(i) for i in np.unravel_index(int(np.argmax(reached)), reached.shape))
         lower, adversary = float(reached[corner, x, y]), None
@@ -249,10 +250,6 @@ class WindowLeakage:
     def by_windows(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from every window of up to ``wide`` unknown records a side, and from a bound on wider ones."""
         return WindowCounts(self._windows, wide).bracket(LaplaceNoise(dp_loss))
-
-    def _own(self, dp_loss: float) -> Floats:
-        """The log-likelihood ratio of an output above all sums from the target itself: [likelier, other]."""
-        return np.asarray(dp_loss * np.subtract.outer(self._windows.steps, self._windows.steps))
 
     def _join(self, left: Floats, right: Floats) -> Floats:
         """The largest sum of two sides […, unknown, end] that are possible together."""

@@ -102,7 +102,8 @@ class NetworkDistributions:
         table = self._bucket(v, None, (v,))
         for x, step in enumerate(self.steps[v]):
             out[x, step : step + table.shape[-1]] = table[x]
-        return _log(out)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(out))
 
     def _total(self, cell: Cell) -> Logs:
         """Log P(sum, condition): once more through the tree, with the tables cut to what the condition allows."""
@@ -167,11 +168,6 @@ def _multiply(a: Floats, b: Floats) -> Floats:
     for s in range(a.shape[-1]):
         out[..., s : s + b.shape[-1]] += a[..., s : s + 1] * b
     return out
-
-
-def _log(table: Floats) -> Logs:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(table))
 
 
 @singledispatch

@@ -77,7 +77,9 @@ def best_quilt(
         most: the largest distance of a left and of a right end.
         best: a quilt to begin with.
     """
-    cells = np.array([(*a, *b) for a, b in itertools.product(*map(_intervals, most)) if a[1] + b[1] > 0])
+    # No end, and the distances up to the largest between powers of two.
+    ranges = ([(0, 0), *((1 << n, min((2 << n) - 1, far)) for n in range(far.bit_length()))] for far in most)
+    cells = np.array([(*a, *b) for a, b in itertools.product(*ranges) if a[1] + b[1] > 0])
     cells = cells.reshape(-1, 4)  # least and largest distance on the left, on the right; 0: no end
     pairs = np.zeros(0, dtype=np.int64)  # pairs of values that decided somewhere: few do, and they bound all cells
     while 0 < len(cells) <= _MOST_CELLS:
@@ -100,11 +102,6 @@ def best_quilt(
             best = Quilt(float(values[n]), a or None, b or None, int(nearby[look[n]]), float(influence[n]))
         cells = _quarters(cells[~single & (objective(least, bound) < best.value * (1 - TOLERANCE))])
     return best
-
-
-def _intervals(most: int) -> list[tuple[int, int]]:
-    """No end, and the distances up to ``most`` between powers of two."""
-    return [(0, 0), *((1 << n, min((2 << n) - 1, most)) for n in range(most.bit_length()))]
 
 
 def _influence(sides: tuple[Side, Side], cells: Ints, pairs: Ints | None) -> tuple[Floats, Ints]:

@@ -168,7 +168,7 @@ class Design:
         return self._leakage(replace(self.hiding, adversary=adversary, known=()))
 
     def _leakage(self, hiding: RedactionProblem) -> float:
-        blocks = [(secret, self._block(secret[0])) for secret in hiding.secrets]
+        blocks = [(s, next(b for b in self.blocks if b.first <= s[0] <= b.last)) for s in hiding.secrets]
         return max(float(leakages(hiding, secret, block.first, block.marks)) for secret, block in blocks)
 
     @cached_property
@@ -182,9 +182,6 @@ class Design:
     def utility(self) -> float:
         """Expected fraction of records that are released."""
         return 1 - self.redacted / self.hiding.length
-
-    def _block(self, record: int) -> Block:
-        return next(b for b in self.blocks if b.first <= record <= b.last)
 
     def probabilities(self) -> list[list[float]]:
         """One list a record, one redaction probability a value."""

@@ -220,8 +220,7 @@ class KernelPowers:
     def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
         """Multiply each row, (R, a, k), with the power that belongs to its signs, (R, k)."""
         keys = np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()
-        rows_of = dict(zip(keys, range(len(keys)), strict=True))
-        powers = {key: self.damped(signs[row], size) for key, row in rows_of.items()}
+        powers = {key: self.damped(row, size) for key, row in dict(zip(keys, signs, strict=True)).items()}
         if len(powers) == 1:
             return np.asarray(vectors @ powers[keys[0]])
         if len(keys) * self.kernel.size <= _CELLS // 16:
@@ -257,10 +256,8 @@ class Ends:
 
 
 def block_size(side: Side, distance: int, records: int) -> int:
-    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left.
-
-    Vectors of equal signs share the power of a block, which pays off from about as many records as there are states.
-    """
+    """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
+    # Vectors of equal signs share the power of a block, which pays off from about as many records as there are states.
     if not side.uniform or distance < (_BLOCKS * min(side.size, _BLOCKS) if side.calm else 1 << 15):
         return 1
     return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
@@ -359,7 +356,12 @@ class Pass:
         many = self.log_mu.shape[1]
         self._move(1)
         self.plain = parts[:, 2 * many :]
-        self.vectors = self._rounded_up(parts[:, :many], parts[:, many : 2 * many], 1)
+        share, positive, negative = side.rounding(1), parts[:, :many], parts[:, many : 2 * many]
+        self.vectors = positive * (1 + share) - negative * (1 - share)  # rounded up
+        lost = positive + negative < TINY
+        if lost.any():
+            possible = np.logical_or(*self._possible())
+            self.vectors = np.where(lost & possible[:, None], TINY, self.vectors)
 
     def _one_value(self, values: Floats) -> None:
         """Go one record further where algorithms read values: states that show one value are added up before boost.
@@ -389,16 +391,6 @@ class Pass:
         else:
             self.reach = bool_product(self.reach, self.side.powers.supports(size)[0])
         self.distance += size
-
-    def _rounded_up(self, positive: Floats, negative: Floats, records: int) -> Floats:
-        """The difference of two products, (Q, G, k), above the exact one."""
-        share = self.side.rounding(records)
-        out = positive * (1 + share) - negative * (1 - share)
-        lost = positive + negative < TINY
-        if lost.any():
-            possible = np.logical_or(*self._possible())
-            out = np.where(lost & possible[:, None], TINY, out)
-        return out
 
     def skip(self, size: int) -> None:
         """Go to the record behind a step without reading its ends."""
@@ -492,10 +484,7 @@ class Pass:
         return _append(bend, last) * share, _append(plain, plain @ weights) * share
 
     def _change(self, vectors: Floats, size: int) -> tuple[Floats, Floats]:
-        """Bounds on first and second differences of vectors, (R, k), along a block that begins with them.
-
-        Two bounds on second differences hold (docs/theory/tight.md, "Slow chains"); the smaller one is returned.
-        """
+        """Bounds on first and second differences of vectors, (R, k), along a block (two lemmas of tight.md)."""
         powers = self.side.powers
         slope = np.where(vectors > 0, 1.0, powers.damp)
         moved, mass = (vectors * slope) @ powers.kernel, np.abs(vectors)
@@ -697,23 +686,14 @@ def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -
     return [0.0, 1.0, *(np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds)]
 
 
-def explicit(side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float) -> Iterator[tuple[Floats, Floats]]:
-    """What algorithms that ask the questions of one μ each, (Q, G), add at the first record of some steps.
-
-    Pairs of arrays: values, (c, Q, G, k + 1), which are lower bounds because the algorithms exist, and prior ratios as
-    logarithms, (c, Q, k + 1). Inside a step of several records the questions of its first record are asked; steps in
-    which they change are halved down to a share, the tolerance, of the distance.
-    """
-    half = np.exp(log_mu / 2)[..., None]
-    return (_reached(side, half, *records) for records in follow(side, rows, log_mu, sizes, tolerance))
-
-
 def follow(
     side: Side, rows: Rows, log_mu: Floats, sizes: Ints, tolerance: float
 ) -> Iterator[tuple[Floats, Floats, Floats, Ints]]:
-    """Numerators and denominators of explicit algorithms at the first record of some steps, (c, Q, G, 2, k).
+    """Numerators and denominators of algorithms that ask the questions of one μ each, (c, Q, G, 2, k).
 
-    Beside them distributions given either value, (c, Q, 2, k), losses of the records, (c, Q), and distances, (c,).
+    They are read at the first record of some steps. Inside a step of several records the questions of its first record
+    are asked; steps in which they change are halved down to a share, the tolerance, of the distance. Beside them
+    distributions given either value, (c, Q, 2, k), losses of the records, (c, Q), and distances, (c,).
     """
     m, damps, plain = len(side.kernels), np.exp(-side.losses), side.neighbours(rows)
     asked = np.repeat(plain[:, None], log_mu.shape[1], axis=1)
@@ -757,10 +737,14 @@ def _ask(powers: KernelPowers, asked: Floats, scale: Floats, size: int, smallest
     return out
 
 
-def _reached(
-    side: Side, half: Floats, asked: Floats, plain: Floats, losses: Floats, distances: Ints
+def reached(
+    side: Side, log_mu: Floats, asked: Floats, plain: Floats, losses: Floats, distances: Ints
 ) -> tuple[Floats, Floats]:
-    """The ends of some records, (c, Q, G, k + 1), and their prior ratios, (c, Q, k + 1); ``half`` is √μ, (Q, G, 1)."""
+    """What the algorithms of ``follow`` add at ends, (c, Q, G, k + 1), and log prior ratios, (c, Q, k + 1).
+
+    These are lower bounds, because the algorithms exist.
+    """
+    half = np.exp(log_mu / 2)[..., None]
     k, rounding = side.size, 4 * side.rounding(1) * (distances - 1)[:, None, None]
     out = np.full((*asked.shape[:3], k + 1), -np.inf)
     n, d, x, y = asked[..., 0, :], asked[..., 1, :], plain[..., 0, :], plain[..., 1, :]

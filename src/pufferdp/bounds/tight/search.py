@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, explicit
+from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, follow, reached
 
 GRID: Final = 48
 """Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
@@ -91,8 +91,12 @@ class Profile:
             if self.side.uniform:
                 upper = nothing + self._group_privacy((self.first + self.sizes - 1)[-len(new) :])
                 edge = nothing + self._group_privacy(self.first[-len(new) :])
-            if self.exact:
-                upper = np.where(self._counts()[:, -len(new) :], upper, -np.inf)
+            if self.exact:  # known values that are possible, and the last open end
+                near = self.possible[np.clip(self.records[:, None] - self.first, 0, len(self.possible) - 1)]
+                last = np.arange(len(self.sizes)) == self.step_of(self.records)[:, None] - 1
+                last |= self.endless[:, None]
+                counts = np.concatenate([near | (self.sizes > 1)[:, None], last[..., None]], axis=2)
+                upper = np.where(counts[:, -len(new) :], upper, -np.inf)
             old = (self.lower, self.upper, self.prior, self.best, self.edge)
             added = (nothing - np.inf, upper, nothing, nothing, edge)
             self.lower, self.upper, self.prior, self.best, self.edge = (
@@ -100,13 +104,6 @@ class Profile:
             )
             self.tail = np.concatenate([self.tail, nothing[..., 0] + np.inf], axis=1)
         return len(self.sizes)
-
-    def _counts(self) -> Mask:
-        """Which ends rows of exactly their records have, (Q, S, k + 1): possible values, and the last open end."""
-        records, steps = self.records[:, None], np.arange(1, len(self.sizes) + 1)
-        known = self.possible[np.clip(records - self.first, 0, len(self.possible) - 1)] | (self.sizes > 1)[:, None]
-        last = (steps == self.step_of(self.records)[:, None]) | self.endless[:, None]
-        return np.concatenate([known, last[..., None]], axis=2)
 
     def _group_privacy(self, distances: Ints) -> Floats:
         """What group privacy bounds at the ends of records at some distances of a uniform side, (S, k + 1)."""
@@ -149,7 +146,8 @@ class Profile:
             while self.end <= min(int(self.records[at].max(initial=0)), 1 << 12):
                 self._extend(32)
         first, row = 0, np.arange(len(at))[:, None, None]
-        for lower, prior in explicit(self.side, self.rows.pick(at), log_mu, self.sizes, self.tolerance):
+        for records in follow(self.side, self.rows.pick(at), log_mu, self.sizes, self.tolerance):
+            lower, prior = reached(self.side, log_mu, *records)
             where = np.ix_(at, np.arange(first, first + len(lower)))
             before = self.lower[where]
             which = np.swapaxes(lower.argmax(axis=2), 0, 1)
@@ -354,12 +352,9 @@ class Search:
             side.ask(at, np.concatenate([between, high, reached], axis=1))
 
     def _need(self, side: int, wide: Mask, goal: Floats, lower: Floats, upper: Floats, share: float) -> Floats:
-        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond.
-
-        Each side is left a share of what is between the lower end of a target and its goal.
-        """
+        """The level at which the ends of each step must be bounded, (Q, S + 1): the last for all beyond."""
         left, profile = (goal - self.targets.own)[wide], self.sides[side]
-        slack = share * np.maximum(left - lower[:, wide].sum(axis=0), 0.0)
+        slack = share * np.maximum(left - lower[:, wide].sum(axis=0), 0.0)  # for each side beyond its lower end
         need = np.maximum(lower[side, wide] + slack, left - upper[1 - side, wide])
         step = profile.step_of(self.targets.records[side, wide])
         out = np.full((len(profile.rows), len(profile.sizes) + 1), np.inf)
@@ -426,11 +421,11 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         room = np.clip(ends - level, side.tolerance * level, 0.05 * level)
         wants = [np.where(seen, part, np.nan) for part in (level - room - most, level - least)]
         top = np.where(seen, np.minimum(ends, 2 * level + 1) - least, -np.inf).max(axis=(1, 2))
-    reached = side.reached()
-    wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), reached)
+    added = side.reached()
+    wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), added)
     tail = np.where(np.isfinite(tails), np.maximum(tails, wanted), 4 * wanted + 0.1)
     last = np.where(np.isfinite(need[:, -1]), need[:, -1], wanted)
-    beyond = np.where(tail_open[:, None], np.stack([reached, last, wanted], axis=1) - side.far[:, None], np.nan)
+    beyond = np.where(tail_open[:, None], np.stack([added, last, wanted], axis=1) - side.far[:, None], np.nan)
     wants = [np.concatenate([part.reshape(len(top), -1), beyond], axis=1) for part in wants]
     top = np.where(tail_open, np.maximum(top, tail - side.far), top)
     rows = np.flatnonzero(~np.isnan(wants[0]).all(axis=1))

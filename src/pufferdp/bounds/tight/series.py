@@ -365,24 +365,20 @@ def losses_problem(chain: Chain, losses: Floats, adversary: str, sides: str = "b
     """A loss of its own for each record: pairs of values of every record."""
     n, m, known, ones = len(losses), chain.period, adversary == "bdp", np.ones(chain.size)
     record, x, y = _unlike_pairs(chain, inputs.supports(chain, n))
-    after = Side(chain.kernels, _not_empty(losses[1:]), ones, known)
+    after = Side(chain.kernels, losses[1:] if n > 1 else np.zeros(1), ones, known)
     weights: Floats | None = ones
     if chain.stationary and m == 1:
         assert chain.start is not None
         kernels = reversed_kernel(chain.start, chain.kernels[0])[None]
     else:
         kernels, weights = chain.kernels[(n - 2 - np.arange(m)) % m].swapaxes(1, 2).copy(), chain.start
-    before = Side(kernels, _not_empty(losses[-2::-1]), weights, known)
+    before = Side(kernels, losses[-2::-1] if n > 1 else np.zeros(1), weights, known)
     rows = Rows(n - 1 - record, x, y), Rows(record, x, y)
     records = np.stack([record, n - 1 - record])
     records[{"both": (), "before": (1,), "after": (0,)}[sides], :] = 0
     possible = None if chain.stationary else first_values(chain, n)
     group = record if each else np.zeros_like(record)
     return Problem((before, after), rows, losses[record], group, records, n, possible)
-
-
-def _not_empty(losses: Floats) -> Floats:
-    return losses if len(losses) else np.zeros(1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -35,7 +35,7 @@ class ComparisonRules:
     """Records for each row of each matrix of a time-of-day model, whose slots share what they have in common."""
     days: int = 14
     """Days for a time-of-day model."""
-    hidden: int = 40
+    hidden: int = 24
     """The largest number of hidden states: bounds on the leakage of more take minutes."""
     sequences: int = 1024
     """The largest number of hidden states of a chain of higher order."""
@@ -69,13 +69,19 @@ class FamilyScore:
     error: float | None = None
     """The standard error of the gain, by days, people or segments."""
     chosen: bool = False
-    """Whether no larger family is better by more than two standard errors, and no smaller one is as good."""
+    """Whether no larger family that has a bound is better by more than two standard errors, nor a smaller one as good.
+    """
     reason: str = ""
     """Why the family was not fitted, where it was not."""
     noise: float | None = None
     """The scale of the noise on a count at epsilon 1, where it was computed."""
     effective: float | None = None
     """The estimated leakage of that noise on held-out records, where it was computed."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound on the leakage better than group privacy: not for hidden states by time of day."""
+        return self.kinds == 1 or self.slots == 1
 
     @property
     def name(self) -> str:
@@ -101,6 +107,16 @@ class Comparison:
     def chosen(self) -> FamilyScore | None:
         """The family that was chosen; None where none was compared."""
         return next((score for score in self.scores if score.chosen), None)
+
+    @property
+    def unbounded(self) -> FamilyScore | None:
+        """A family that predicts better than the chosen one, and has no bound on the leakage; None where there is none.
+        """
+        chosen = self.chosen
+        if chosen is None or chosen.bits is None:
+            return None
+        better = [s for s in self.scores if not s.bounded and s.bits is not None and s.bits < chosen.bits]
+        return min(better, key=lambda score: score.bits or 0.0, default=None)
 
 
 NOT_COMPARED: Final = Comparison()
@@ -323,13 +339,14 @@ class FamilyChoice:
         return ""
 
     def _chosen(self, unfitted: list[FamilyScore], name: str, clusters: Codes) -> Comparison:
-        """The smallest family that no larger one beats by more than two standard errors."""
+        """The smallest family with a bound that no larger one beats by more than two standard errors."""
         by_size = sorted(self._scored, key=lambda s: s.score.slots * s.score.internal_states**2)
         smallest = by_size[0].bits
+        candidates = [n for n, family in enumerate(by_size) if family.score.bounded]
         chosen = next(
             n
-            for n, family in enumerate(by_size)
-            if not any(_z(family.bits - larger.bits, clusters) > 2 for larger in by_size[n + 1 :])
+            for n in candidates
+            if not any(_z(by_size[n].bits - by_size[m].bits, clusters) > 2 for m in candidates if m > n)
         )
         scores = []
         for n, family in enumerate(by_size):

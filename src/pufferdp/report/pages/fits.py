@@ -94,8 +94,14 @@ def _families(fit: Fit) -> tuple[Block, ...]:
     words = (
         f"Held-out bits: mean of −log2 P(record | records before it) over the second half of the data, after a fit on "
         f"the first half. Gain over the chain ± standard error by {comparison.clusters}. Chosen: the smallest family "
-        "that no larger one beats by more than two standard errors, fitted again on all data."
+        "with a bound that no larger one beats by more than two standard errors, fitted again on all data."
     )
+    better = comparison.unbounded
+    if better is not None:
+        skipped += (
+            f"Warning: {better.name} predicts better, and has no bound on the leakage yet. The guarantee does not "
+            "cover an adversary who uses it.",
+        )
     head = ("family", "internal states", "held-out bits", "gain over chain", "")
     return (
         Table(caption="Families of models by their predictions of held-out records", head=head, rows=rows),
