@@ -41,16 +41,10 @@ from pufferdp.bounds.tight.series import TOLERANCE, reversed_kernel, small_loss_
 
 MOST_STATES: Final = 32
 """Hidden states, pairs of which are looked at one by one."""
-_GRID: Final = 16
-"""Values of μ by which the evidence of a side on which nothing is known is found, twice."""
 _LEVELS: Final = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.02, 1.05, 1.1, 1.18, 1.3, 1.5, 2.0])
 """Shares of that evidence at which known records are bounded."""
 _WIDE: Final = 0.5 ** np.arange(6)
 """Shares of the largest prior ratio at which known records are bounded."""
-_TRIALS: Final = 12
-"""Losses that an inverse tries before it halves an interval."""
-_NEAR: Final = 24
-"""Distances of known records that are looked at first, because they decide most often."""
 _MOST_EVIDENCE: Final = 40.0
 """Evidence above this says that everything is learned."""
 _SHORT: Final = 48
@@ -146,7 +140,7 @@ class PotentialBound:
         # By how much correlation multiplies small losses, about.
         slope = sum(float(small_loss_slope(self._open_side(k, 1.0), rows, self.length).max()) for k in self._kernels)
         loss, best = allowed / (1 + slope), 0.0
-        for _ in range(_TRIALS):
+        for _ in range(len(_LEVELS)):
             leakage = self(loss)
             if leakage <= allowed:
                 best = max(best, loss)
@@ -202,13 +196,13 @@ class PotentialBound:
         least = 0.0 if free_start else float(flat.max())
         # Group privacy over the records beyond a known neighbour of the target.
         most = math.inf if self.length is None else max(0, self.length - 2) * tau
-        beyond, near = max(least, self._beyond[number] * tau), _NEAR
+        beyond, near = max(least, self._beyond[number] * tau), _SHORT // 2
         while beyond < min(most, _MOST_EVIDENCE):
             side = self._known_side(kernel, tau, beyond, free_start)
             largest = max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
             if largest > beyond:
-                beyond, near = 1.02 * largest, _NEAR
-            elif near == _NEAR:
+                beyond, near = 1.02 * largest, _SHORT // 2
+            elif near == _SHORT // 2:
                 near = ENDLESS
             else:
                 self._beyond[number] = beyond / tau
@@ -218,7 +212,7 @@ class PotentialBound:
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:
         """Rising numbers of records, and the evidence of at most so many of them, (E, h, h)."""
         level = (1.2 * small_loss_slope(side, rows, self.length) + 1e-3).clip(max=_MOST_EVIDENCE)
-        shares = np.concatenate([np.linspace(0.0, 1.0, _GRID), [1.2, 2.0, 4.0]])
+        shares = np.concatenate([np.linspace(0.0, 1.0, len(_LEVELS)), [1.2, 2.0, 4.0]])
         for _ in range(2):  # the second time closer to what was found
             work = Pass(side, rows, level[:, None] * shares, TOLERANCE)
             records, evidence = [0], [np.zeros(len(rows))]
@@ -232,7 +226,9 @@ class PotentialBound:
                 evidence.append(ends.tail[-1])
             evidence[-1] = np.where(evidence[-1] > _MOST_EVIDENCE, np.inf, evidence[-1])
             level = np.where(np.isfinite(evidence[-1]), evidence[-1], level.clip(max=_MOST_EVIDENCE)) + 1e-9
-            shares = np.sort(np.concatenate([np.linspace(0.0, 0.8, _GRID // 2), np.linspace(0.85, 1.0, _GRID), [4.0]]))
+            shares = np.sort(
+                np.concatenate([np.linspace(0.0, 0.8, len(_LEVELS) // 2), np.linspace(0.85, 1.0, len(_LEVELS)), [4.0]])
+            )
         return np.array(records), _tables(evidence, rows, side.size)
 
     def _nearest_known(self, side: Side, rows: Rows, level: Floats, most: int = ENDLESS) -> tuple[Ints, Floats, Floats]:

@@ -356,8 +356,12 @@ class Pass:
         many = self.log_mu.shape[1]
         self._move(1)
         self.plain = parts[:, 2 * many :]
-        share, positive, negative = side.rounding(1), parts[:, :many], parts[:, many : 2 * many]
-        self.vectors = positive * (1 + share) - negative * (1 - share)  # rounded up
+        self._set_vectors(parts[:, :many], parts[:, many : 2 * many])
+
+    def _set_vectors(self, positive: Floats, negative: Floats) -> None:
+        """Set the vectors to the difference of two products, (Q, G, k), rounded up."""
+        share = self.side.rounding(1)
+        self.vectors = positive * (1 + share) - negative * (1 - share)
         lost = positive + negative < TINY
         if lost.any():
             possible = np.logical_or(*self._possible())
@@ -380,7 +384,7 @@ class Pass:
             lowered += np.maximum(-total, 0)
         self.plain = self.plain @ kernel
         self._move(1)
-        self.vectors = self._rounded_up(raised, lowered * damp, 1)
+        self._set_vectors(raised, lowered * damp)
 
     def _move(self, size: int) -> None:
         """Count records and their losses, and follow which states are possible."""

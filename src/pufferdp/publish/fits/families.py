@@ -110,8 +110,7 @@ class Comparison:
 
     @property
     def unbounded(self) -> FamilyScore | None:
-        """A family that predicts better than the chosen one, and has no bound on the leakage; None where there is none.
-        """
+        """The best family without a bound on the leakage that predicts better than the chosen one, if there is one."""
         chosen = self.chosen
         if chosen is None or chosen.bits is None:
             return None
