@@ -233,7 +233,7 @@ class Model(Displayed, ABC):
     def _content(self) -> str:
         """The model's file without ``fitted`` and ``checks``, as text; a model that has no file is equal to itself."""
         try:
-            return canonical_json(_without_origin(self.to_dict()))
+            return f"{type(self).__qualname__} {canonical_json(_without_origin(self.to_dict()))}"
         except ModelError:
             return f"{type(self).__qualname__} {id(self)}"
 

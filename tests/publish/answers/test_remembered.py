@@ -52,7 +52,7 @@ def test_the_same_problem_is_calibrated_once(calibrations: list[str]) -> None:
     "change",
     [
         {"epsilon": 0.5}, {"query": "histogram"}, {"adversary": "pufferfish"}, {"length": 51}, {"beta": 0.1},
-        {"delta": 1e-6}, {"unit": 3}, {"model": MarkovChain(transition=TABLE)},
+        {"delta": 1e-6}, {"unit": 3},
         {"model": MarkovChain(transition=[[0.99, 0.01], [0.2, 0.8]])},
     ],
 )  # fmt: skip

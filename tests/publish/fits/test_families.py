@@ -236,3 +236,8 @@ def test_nothing_of_the_second_half_is_used_to_fit() -> None:
     assert [len(part) for part in history.training(tests).series] == [50, 25]
     comparison = FamilyChoice(history=history, candidates=Candidates(kinds=(1,))).compare()
     assert comparison.chosen is not None and comparison.chosen.bits == pytest.approx(0.0, abs=1e-3)
+
+
+def test_too_many_sequences_are_rejected() -> None:
+    with pytest.raises(ParameterError, match="memory is 8; with 3 states that is 6,561 sequences"):
+        fit(list("abcabcab") * 5, memory=8)

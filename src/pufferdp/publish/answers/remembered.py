@@ -18,7 +18,7 @@ V = TypeVar("V")
 class Remembered(Generic[V]):
     """The latest values by problem, and by whatever else they follow from.
 
-    Two problems are the same where they are about the same model object and agree in everything else. So the model must
+    Two problems are the same where their models are equal and they agree in everything else. So the model must
     be frozen, or it could have changed meanwhile, and the query must not call a function, which need not do the same
     twice: for others nothing is kept.
     """

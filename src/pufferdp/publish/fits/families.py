@@ -26,7 +26,9 @@ class ComparisonRules:
     """What the comparison needs to be made at all."""
 
     records: int = 2000
-    """Records in all: fewer do not show longer memory."""
+    """The smallest number of records: fewer do not show longer memory."""
+    most_records: int = 2_000_000
+    """Records beyond which families are not compared: the search keeps two numbers for each and each hidden state."""
     records_a_row: int = 200
     """Records for each row of a transition matrix."""
     records_a_slot_row: int = 20
@@ -35,6 +37,8 @@ class ComparisonRules:
     """Days for a time-of-day model."""
     hidden: int = 40
     """The largest number of hidden states: bounds on the leakage of more take minutes."""
+    sequences: int = 1024
+    """The largest number of hidden states of a chain of higher order."""
     clusters: int = 6
     """Days, people or segments that a standard error rests on."""
     people: int = 10

@@ -436,7 +436,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         kept = tuple(range(len(moves)) if self.prior is not None else states_with_rows(moves))
         family, comparison, estimate = self._family(series, coding, counts, kept, layout.step)
         by_slot = self._by_slot(series, coding, layout.step, family.clock) if family.name == "clock" else None
-        runs = _runs(series.states(coding, pieces=True), len(coding.labels), family.memory)
+        runs = self._runs(series, coding, family.memory) if family.name == "memory" else None
         return Counted(
             counts=counts,
             coding=coding,
@@ -446,7 +446,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             off_step=off_step if off_step is not None and 2 * off_step.distances < counts.records else None,
             by_slot=by_slot,
             zone=None if family.clock is None else zone_text("hour", series.table.unit, layout.order),
-            runs=runs if family.name == "memory" else None,
+            runs=runs,
             estimate=estimate,
             kept=kept,
             family=family,
@@ -539,9 +539,23 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 f"Family: chain. Memory of more than one record cannot be detected with {counts.records:,} records: "
                 f"the comparison needs {RULES.records:,}."
             )
-        if counts.records > MOST_CHECKED:
-            return f"Family: chain. More than {MOST_CHECKED:,} records are not compared: fit a part of them."
+        if counts.records > RULES.most_records:
+            return (
+                f"Family: chain. Families are compared on at most {RULES.most_records:,} records: choose a family on "
+                "an interval of the data with first= and last=."
+            )
         return ""
+
+    def _runs(self, series: OpenSeries, coding: Coding, order: int) -> npt.NDArray[np.int64]:
+        """How often each sequence of that many records and the next one occurred; rejects too many sequences."""
+        many = len(coding.labels) ** order
+        if many > RULES.sequences:
+            raise ParameterError(
+                f"memory is {order}; with {len(coding.labels)} states that is {many:,} sequences of records, and at "
+                f"most {RULES.sequences:,} are fitted: use fewer states, or hidden=",
+                value=order,
+            )
+        return count_runs(series.states(coding, pieces=True), len(coding.labels), order)
 
     def _no_step(self) -> DataError:
         return DataError(
@@ -740,7 +754,7 @@ def _day_steps(series: OpenSeries, step: str | float | None) -> tuple[int | None
     return (int(amount), int(day / amount)) if whole else (None, None)
 
 
-def _runs(paths: Sequence[npt.NDArray[np.int64]], k: int, order: int) -> npt.NDArray[np.int64]:
+def count_runs(paths: Sequence[npt.NDArray[np.int64]], k: int, order: int) -> npt.NDArray[np.int64]:
     """How often each sequence of ``order`` + 1 states occurred without a missing observation in it."""
     counts = np.zeros((k,) * (order + 1), dtype=np.int64)
     for path in paths:
