@@ -105,7 +105,7 @@ class EffectiveLeakage:
         """What the data said, in one sentence."""
         if self.reason:
             return f"Not checked against data: {self.reason}."
-        estimated, proven = "no richer model describes them better", "too few blocks for a lower bound"
+        estimated, proven = "no richer family is significantly better", "too few blocks for a lower bound"
         if self.estimate is not None:
             estimated = f"estimated e^{round(self.scaled(self.estimate, epsilon), 2):g}"
         if self.proven is not None:
