@@ -11,8 +11,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, and b
 from benchmarks.timing import Report
 
 ROOMS = (
-    "quilts", "leakage", "streams", "tight", "networks", "denoising", "histograms", "ledger", "redaction", "engines",
-    "tables", "flips", "attacks", "audit", "package", "page",
+    "quilts", "leakage", "streams", "tight", "hidden", "networks", "denoising", "histograms", "ledger", "redaction",
+    "engines", "tables", "flips", "attacks", "audit", "package", "page",
 )  # fmt: skip
 """Each is a module with a function ``run``, loaded when it is asked for."""
 

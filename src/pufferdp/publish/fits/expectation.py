@@ -153,7 +153,8 @@ def maximised(counts: Kernels, prior: float = 0.0, shared: float = 64.0) -> Kern
         counts: (slots, h, h), expected transitions.
         prior: added to every count.
         shared: transitions from all slots that count in each slot beside its own. Of 2, 4, 8, 16, 32 and 64 the last
-            has the fewest held-out bits on the power data, and on the activity data with two hidden states a value.
+            has the fewest held-out bits on the power data, and on the activity data with two hidden states a value;
+            held-out bits of time-of-day models on these data are a little too small for that reason.
     """
     pooled = _rows(counts.sum(axis=0) + prior)
     rows = pooled[None] if len(counts) == 1 else _rows(counts + shared * pooled)
