@@ -25,7 +25,8 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
-from pufferdp.publish.fits.leakage_estimate import HiddenChain, estimate_leakage, held_out_bits
+from pufferdp.publish.fits.families import Rival
+from pufferdp.publish.fits.leakage_estimate import HiddenChain, LeakageEstimate, estimate_leakage, held_out_bits
 from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
 from pufferdp.publish.model_checks import EffectiveLeakage
 
@@ -105,6 +106,7 @@ def measure_leakage(
     epsilon: float = 1.0,
     states: Sequence[int] | None = None,
     compare: bool = True,
+    rival: Rival | None = None,
     least: int = 2_000,
     progress: Progress = silent,
 ) -> tuple[EffectiveLeakage, RicherFamily | None]:
@@ -117,6 +119,7 @@ def measure_leakage(
         epsilon: the guarantee for which the noise is planned.
         states: the states that are counted, by number; every state by default.
         compare: whether richer families are fitted; False where held-out records have chosen the model's family.
+        rival: a family fitted on the first half that predicts the second half better than the model.
         least: fewer records say too little about a model.
         progress: called with a few words before each step.
     """
@@ -131,10 +134,28 @@ def measure_leakage(
     except NotApplicableError as error:
         return EffectiveLeakage(epsilon=epsilon, reason=str(error), records=len(data)), None
     progress("measuring the leakage")
+    if rival is not None:
+        return _leakage_to_rival(data, model, scales, epsilon, rival), None
     if not compare:
         return prove_leakage(data, model, scales, epsilon), None
     comparison = RicherFamily.of(data, model)
     return comparison.leakage(scales, epsilon), comparison
+
+
+def _leakage_to_rival(
+    data: Observations, model: Model, scales: Mapping[int, float], epsilon: float, rival: Rival
+) -> EffectiveLeakage:
+    """The effective leakage to an adversary who uses a time-of-day family, whose matrices share the 24 hours."""
+    found = replace(prove_leakage(data, model, scales, epsilon), family=rival.name, gain=rival.gain, z=rival.z)
+    held, chain = data.take(data.held_out), _hidden(rival.estimate)
+    assert held.hours is not None  # time of day was compared
+    estimate = estimate_leakage(chain, held.records, held.hours % 24 * len(chain.tables) // 24, scales)
+    return found if estimate is None else _with_estimate(found, estimate)
+
+
+def _with_estimate(found: EffectiveLeakage, estimate: LeakageEstimate) -> EffectiveLeakage:
+    windows = {str(half): value for half, value in estimate.windows.items()}
+    return replace(found, estimate=estimate.epsilon, interval=estimate.interval, windows=windows)
 
 
 def noise_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequence[int]) -> dict[int, float]:
@@ -200,10 +221,7 @@ class RicherFamily:
             return found
         held = self.data.take(self.data.held_out)
         estimate = estimate_leakage(self.rich, held.records, np.zeros_like(held.codes), scales)
-        if estimate is None:
-            return found
-        windows = {str(half): value for half, value in estimate.windows.items()}
-        return replace(found, estimate=estimate.epsilon, interval=estimate.interval, windows=windows)
+        return found if estimate is None else _with_estimate(found, estimate)
 
 
 def prove_leakage(data: Observations, model: Model, scales: Mapping[int, float], epsilon: float) -> EffectiveLeakage:

@@ -93,6 +93,19 @@ class FamilyScore:
         return asdict(self)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rival:
+    """A family without a bound on the leakage that predicts better than the chosen one. Never printed."""
+
+    name: str
+    estimate: Estimate
+    """The family fitted on the first half."""
+    gain: float
+    """Bits a record that it needs fewer than the chosen family."""
+    z: float
+    """The gain divided by its standard error."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """All families, the one chosen, and the sentence that says what could not be compared."""
@@ -102,20 +115,13 @@ class Comparison:
     """What the comparison cannot know, or why there was none."""
     clusters: str = ""
     """What was taken to be independent: days, people or segments."""
+    rival: Rival | None = field(default=None, repr=False, compare=False)
+    """The best family without a bound that beats the chosen one by more than two standard errors."""
 
     @property
     def chosen(self) -> FamilyScore | None:
         """The family that was chosen; None where none was compared."""
         return next((score for score in self.scores if score.chosen), None)
-
-    @property
-    def unbounded(self) -> FamilyScore | None:
-        """The best family without a bound on the leakage that predicts better than the chosen one, if there is one."""
-        chosen = self.chosen
-        if chosen is None or chosen.bits is None:
-            return None
-        better = [s for s in self.scores if not s.bounded and s.bits is not None and s.bits < chosen.bits]
-        return min(better, key=lambda score: score.bits or 0.0, default=None)
 
 
 NOT_COMPARED: Final = Comparison()
@@ -352,7 +358,20 @@ class FamilyChoice:
             mean, error = _mean(smallest - family.bits, clusters) if n else (None, None)
             bits = float(family.bits.mean()) if len(family.bits) else None
             scores.append(replace(family.score, bits=bits, gain=mean, error=error, chosen=n == chosen))
-        return Comparison(scores=(*scores, *unfitted), clusters=name)
+        return Comparison(
+            scores=(*scores, *unfitted), clusters=name, rival=_rival(by_size[chosen], self._scored, clusters)
+        )
+
+
+def _rival(chosen: _Scored, families: Sequence[_Scored], clusters: Codes) -> Rival | None:
+    """The best family without a bound that beats the chosen one by more than two standard errors."""
+    unbounded = (family for family in families if not family.score.bounded)
+    best = min(unbounded, key=lambda family: float(family.bits.mean()), default=None)
+    if best is None:
+        return None
+    saved = chosen.bits - best.bits
+    z = _z(saved, clusters)
+    return Rival(name=best.score.name, estimate=best.estimate, gain=float(saved.mean()), z=z) if z > 2 else None
 
 
 def _mean(values: Floats, clusters: Codes) -> tuple[float, float]:

@@ -182,7 +182,7 @@ def fit(
         memory: the order of a chain: how many records the next one depends on.
         hidden: hidden states for each value; with ``clock`` also by time of day.
         prior: added to every transition count, so that states without a move of their own have a row as well; by
-            default 0.5 for a private fit and nothing for others.
+            default 0.5 for a private fit and for hidden states, and nothing for others.
         as_states: take the numbers of the column as states, however many there are.
         checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
@@ -474,6 +474,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             ((longest, 1),),
             states=frequent.tolist(),
             compare=exact.comparison.chosen is None,
+            rival=exact.comparison.rival,
             progress=self.progress,
         )
         return with_checks(model, {KEY: effective.to_dict()})
@@ -507,7 +508,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         choice = FamilyChoice(
             history=history,
             candidates=Candidates(kinds=kinds, slots=wanted),
-            prior=0.0 if self.prior is None else self.prior,
+            # One half, the usual prior of counts: bounds rest on ratios of entries, and entries near 0 cost much noise.
+            prior=0.5 if self.prior is None else self.prior,
             progress=self.progress,
         )
         if family.kinds is not None:

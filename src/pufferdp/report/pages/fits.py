@@ -96,11 +96,10 @@ def _families(fit: Fit) -> tuple[Block, ...]:
         f"the first half. Gain over the chain ± standard error by {comparison.clusters}. Chosen: the smallest family "
         "with a bound that no larger one beats by more than two standard errors, fitted again on all data."
     )
-    better = comparison.unbounded
-    if better is not None:
+    if comparison.rival is not None:
         skipped += (
-            f"Warning: {better.name} predicts better, and has no bound on the leakage yet. The guarantee does not "
-            "cover an adversary who uses it.",
+            f"Warning: {comparison.rival.name} predicts better, and has no bound on the leakage yet. The guarantee "
+            "does not cover an adversary who uses it; the estimate above is for that adversary.",
         )
     head = ("family", "internal states", "held-out bits", "gain over chain", "")
     return (
