@@ -13,7 +13,8 @@ from tests.apps.cli.test_bad_input import check_sentence
 
 COMMAND = ["leakage", "model.json", "--length", "50"]
 GAUSSIAN = {"gaussian", "gaussian-class", "gaussian-exact"}
-CURVES = {"independent", "general", "markov", "zhao", "quilt", "odds", "tight", "pedigree", "ar1", *GAUSSIAN}
+CHAINS = {"markov", "zhao", "quilt", "odds", "potential", "tight"}
+CURVES = {"independent", "general", *CHAINS, "pedigree", "ar1", *GAUSSIAN}
 
 
 @pytest.fixture(autouse=True)

@@ -114,7 +114,6 @@ class PotentialBound:
         self._stationary = chain.stationary
         self._prior = chain.start[used] if chain.stationary and chain.start is not None else np.ones(len(used))
         self._kernels = (reversed_kernel(self._prior, kernel) if chain.stationary else kernel.T.copy(), kernel)
-        self._beyond = [0.0, 0.0]
 
     def __call__(self, loss: float) -> float:
         """The bound at this privacy loss for every record."""
@@ -196,7 +195,7 @@ class PotentialBound:
         least = 0.0 if free_start else float(flat.max())
         # Group privacy over the records beyond a known neighbour of the target.
         most = math.inf if self.length is None else max(0, self.length - 2) * tau
-        beyond, near = max(least, self._beyond[number] * tau), _SHORT // 2
+        beyond, near = least, _SHORT // 2
         while beyond < min(most, _MOST_EVIDENCE):
             side = self._known_side(kernel, tau, beyond, free_start)
             largest = max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
@@ -205,7 +204,6 @@ class PotentialBound:
             elif near == _SHORT // 2:
                 near = ENDLESS
             else:
-                self._beyond[number] = beyond / tau
                 return beyond
         return most if most < _MOST_EVIDENCE else math.inf
 
