@@ -82,7 +82,9 @@ def test_budgets_keep_the_target_and_waste_nothing(chain, adversary):
     assert stream_leakage(chain, middle, adversary=adversary).upper <= target
     assert stream_leakage(chain, middle * (1 + SEARCHED), adversary=adversary).upper > target
     for n in (1, 2, 3, 4, 7, 60):
-        assert stream_leakage(chain, budget.losses(n), adversary=adversary).upper <= target + 1e-9
+        found = stream_leakage(chain, budget.losses(n), adversary=adversary)
+        # The budget has a bracket of its own; that of the report is as wide as the tolerance of the bound.
+        assert found.lower <= target and found.upper <= target * (1 + TOLERANCE)
     for n in (2, 5, 20):
         finite = stream_budget(chain, target, length=n, adversary=adversary)
         assert finite.constant >= middle * (1 - SEARCHED)

@@ -28,6 +28,7 @@ from pufferdp.apps.web.worker import StoppedError, WorkerContext
 from pufferdp.apps.web.workers import Message, Worker
 from pufferdp.basics.progress import CHARGING
 from pufferdp.data.memory import MemoryFile
+from pufferdp.publish.answers import plan as planning
 from tests.apps.web.conftest import DEMO
 
 WEEK = MemoryFile("week.csv", (DEMO / "week.csv").read_bytes())
@@ -123,6 +124,7 @@ def test_a_job_that_is_stopped_at_any_step(job: str, books: Path, tmp_path: Path
         folder = tmp_path / str(n)
         folder.mkdir()
         books = new_books(folder)
+        planning.CALIBRATED.clear()  # an equal model is calibrated once, and the second time without that step
         if n <= border:
             with pytest.raises(StoppedError):
                 jobs.JOBS[job](inputs(), Stopping(step), **arguments(job, books))

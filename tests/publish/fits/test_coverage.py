@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from pufferdp import DataError, fit, plan
 from pufferdp.data.layout import Coding, Counts
-from pufferdp.publish.fits.publication import Counted, FitPublication
+from pufferdp.publish.fits.publication import Counted, Family, FitPublication
 from pufferdp.publish.pipeline import Account, Charged, Reading
 
 RUNS, CONFIDENCE = 2_000, 0.95
@@ -43,7 +43,7 @@ def fitted(path: NDArray[np.int64], size: int, named: bool) -> Any:
     histogram = tuple(np.bincount(codes, minlength=len(known)).tolist())
     labels = tuple(map(str, known))
     counts = Counts(records=len(path), histogram=histogram, lengths=((len(path), 1),), missing=0, restarts=0)
-    options: dict[str, Any] = dict.fromkeys(("bins", "clock", "prior", "dp_epsilon"))
+    options: dict[str, Any] = dict.fromkeys(("bins", "prior", "dp_epsilon"))
     publication = FitPublication(
         data=None,
         account=Account(),
@@ -51,7 +51,7 @@ def fitted(path: NDArray[np.int64], size: int, named: bool) -> Any:
         confidence=CONFIDENCE,
         start="stationary",
         states=labels if named else None,
-        memory=1,
+        family=Family(name="chain"),
         **options,
     )
     exact = Counted(counts=counts, coding=Coding(labels=labels), moves=moves)
