@@ -28,6 +28,12 @@ CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], states=STATES)
 FAST = MarkovChain(transition=[[0.52, 0.48], [0.49, 0.51]], states=STATES)
 COIN = MarkovChain(transition=[[0.6, 0.4], [0.6, 0.4]], states=STATES)
 BOX = {"type": "markov_interval", "low": [[0.5, 0.1], [0.2, 0.3]], "high": [[0.9, 0.5], [0.7, 0.8]], "states": STATES}
+REGIMES = {
+    "type": "hidden_states",
+    "transition": [[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.3, 0.1, 0.6]],
+    "of": [0, 0, 1],
+    "states": STATES,
+}
 NORMAL = {"type": "gaussian", "mean": [0.0, 1.0], "covariance": [[1.0, 0.25], [0.25, 1.0]], "records": ["x", "y"]}
 FAMILY = {"type": "pedigree", "members": [{"id": "1"}, {"id": "2"}, {"id": "3", "father": "1", "mother": "2"}]}
 FEW = [{"records": [a, b], "probability": 0.3 if a == b else 0.2} for a in (0, 1) for b in (0, 1)]
@@ -77,6 +83,7 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     "group": lambda: answer(CHAIN, "group"),
     "gk16": lambda: answer(FAST, "gk16", "pufferfish"),
     "quilt-approx": lambda: answer(CHAIN, "quilt-approx", "pufferfish"),
+    "curve-potential": lambda: answer(model(REGIMES), "curve-potential"),
     "curve-independent": lambda: answer(COIN, "curve-independent"),
     "curve-general": lambda: answer(CHAIN, "curve-general"),
     "curve-gaussian": lambda: numbers("curve-gaussian"),
