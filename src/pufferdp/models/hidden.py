@@ -50,11 +50,6 @@ class HiddenSeries(SeriesModel):
         """The belief in that form."""
 
     @property
-    def second_order(self) -> npt.NDArray[np.float64] | None:
-        """The laws of the next record after each pair, where the last two records decide; None otherwise."""
-        return None
-
-    @property
     def single(self) -> bool:
         """Whether it is one belief: also where the start is open, as for a chain."""
         return True
@@ -158,11 +153,6 @@ def hidden_of(model: Model) -> HiddenMarkov | None:
         NotApplicableError: where hidden states depend on the time of day, which one matrix cannot say.
     """
     return model.hidden if isinstance(model, HiddenSeries) and is_hidden(model) else None
-
-
-def second_order_of(model: Model) -> npt.NDArray[np.float64] | None:
-    """The table of a chain of second order; None for other models."""
-    return model.second_order if isinstance(model, HiddenSeries) and is_hidden(model) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

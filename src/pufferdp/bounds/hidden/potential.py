@@ -64,7 +64,7 @@ class SideClasses:
     records: Ints
     """(E,): rising numbers of records on a side of which nothing is known."""
     ended: Floats
-    """(E, h, h): the evidence of at most so many records, of which none is known."""
+    """(E, h, h): the evidence of at most that number of records, of which none is known."""
 
     def up_to(self, records: int) -> tuple[Floats, Floats]:
         """Evidence and weights of all classes of a side of some number of records, (C', h, h) each."""
@@ -208,7 +208,7 @@ class PotentialBound:
         return most if most < _MOST_EVIDENCE else math.inf
 
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:
-        """Rising numbers of records, and the evidence of at most so many of them, (E, h, h)."""
+        """Rising numbers of records, and the evidence of at most that number of them, (E, h, h)."""
         level = (1.2 * small_loss_slope(side, rows, self.length) + 1e-3).clip(max=_MOST_EVIDENCE)
         shares = np.concatenate([np.linspace(0.0, 1.0, len(_LEVELS)), [1.2, 2.0, 4.0]])
         for _ in range(2):  # the second time closer to what was found
