@@ -167,4 +167,4 @@ def test_nor_with_the_time_that_it_has_by_default() -> None:
     began = time.process_time()
     with pytest.raises(CertificateError, match="takes more than 7 s"):
         pufferdp.verify(forged(100))
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 3 * SECONDS  # the last step of numpy is finished first

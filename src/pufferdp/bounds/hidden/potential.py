@@ -81,8 +81,8 @@ class PotentialBound:
 
     >>> stay = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.2, 0.2, 0.6]]
     >>> bound = PotentialBound(stay, [0, 0, 1], length=1000)
-    >>> 0.1 < bound(0.1) < 0.5
-    True
+    >>> round(bound(0.1), 2)
+    0.74
     """
 
     def __init__(
