@@ -240,8 +240,9 @@ def _heart(folder):
 def test_on_data_the_model_was_not_fitted_on_the_ranges_hold(split, query, shared_data):
     """At least 93 % of 200 draws hold the truth, number by number and all together; the seeds are fixed.
 
-    A true 95 % for all numbers together would fail with probability 8 % for each split and query otherwise.
+    A true 95 % for all numbers together would fail with probability 8 % for each split and query otherwise. Intervals
+    for the noise alone hold under every model, so the one that is quickest to fit serves.
     """
     first, second = split(shared_data)
-    model = fit(first, column="state").model
+    model = fit(first, column="state", family="chain", checks=False).model
     assert min(_coverage(second, model, query).values()) >= 0.93

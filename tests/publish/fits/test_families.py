@@ -235,3 +235,17 @@ def test_nothing_of_the_second_half_is_used_to_fit() -> None:
 def test_too_many_sequences_are_rejected() -> None:
     with pytest.raises(ParameterError, match="memory is 8; with 3 states that is 6,561 sequences"):
         fit(list("abcabcab") * 5, memory=8)
+
+
+@pytest.mark.parametrize("sizes", [(1000,), (200, 1200), (1200, 200), (300, 300, 300, 300), (50, 2000, 50)])
+def test_about_half_of_the_records_are_held_out(sizes):
+    """Also where an interruption leaves a short first series: once nothing was held out, and no family compared."""
+    rows = [TWO_KINDS.sample(size, n) for n, size in enumerate(sizes)]
+    days = [np.arange(size) // 100 + 40 * n for n, size in enumerate(sizes)]
+    for given in (None, days):
+        observed = Observed(series=rows, values=2)
+        history = History(observed=observed, persons=[0] * len(rows), by_person=False, days=given)
+        masks = history.test_steps()
+        assert 0.25 <= sum(int(mask.sum()) for mask in masks) / sum(sizes) <= 0.75
+        flat = np.concatenate(masks)
+        assert (np.diff(flat.astype(int)) >= 0).all()  # the later records

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.series import StatePath
 from pufferdp.models.recursions.filtering import Codes
@@ -195,7 +195,7 @@ class History:
         """For each series the time steps of the second half.
 
         People with one series each are divided among both halves where there are enough of them; otherwise the later
-        series of each person, or the later half of a person's only series, from the beginning of a day where possible.
+        half of the records of each person, from the beginning of a series or a day where one is near the middle.
         """
         series = self.observed.series
         people = np.asarray(self.persons)
@@ -206,19 +206,24 @@ class History:
             return masks
         for person in np.unique(people):
             own = np.flatnonzero(people == person).tolist()
-            sizes = np.array([len(series[n]) for n in own])
-            if len(own) > 1:
-                before = np.cumsum(sizes) - sizes
-                for n, done in zip(own, before.tolist(), strict=True):
-                    masks[n][:] = 2 * done >= sizes.sum()
-                continue
-            (n,) = own
-            half = len(series[n]) // 2
-            if self.days is not None:
-                borders = np.flatnonzero(np.diff(self.days[n])) + 1
-                half = int(borders[np.argmin(np.abs(borders - half))]) if len(borders) >= 3 else half
-            masks[n][half:] = True
+            ends = np.cumsum([len(series[n]) for n in own])
+            half = self._middle(own, ends)
+            for n, end in zip(own, ends.tolist(), strict=True):
+                masks[n][max(0, half - end + len(series[n])) :] = True
         return masks
+
+    def _middle(self, own: Sequence[int], ends: Ints) -> int:
+        """The time step in the series of a person, one behind the other, at which the second half begins."""
+        total = int(ends[-1])
+        borders = [ends[:-1]]
+        if self.days is not None:
+            borders += [
+                np.flatnonzero(np.diff(self.days[n])) + 1 + end - len(self.days[n])
+                for n, end in zip(own, ends, strict=True)
+            ]
+        places = np.concatenate(borders)
+        nearest = int(places[np.argmin(np.abs(2 * places - total))]) if len(places) >= 3 else 0
+        return nearest if total <= 4 * nearest <= 3 * total else total // 2
 
     def training(self, tests: Sequence[Mask]) -> Observed:
         """The first half of the data."""
@@ -366,8 +371,8 @@ class FamilyChoice:
 def _rival(chosen: _Scored, families: Sequence[_Scored], clusters: Codes) -> Rival | None:
     """The best family without a bound that beats the chosen one by more than two standard errors."""
     unbounded = (family for family in families if not family.score.bounded)
-    best = min(unbounded, key=lambda family: float(family.bits.mean()), default=None)
-    if best is None:
+    best = min(unbounded, key=lambda family: float(family.bits.sum()), default=None)
+    if best is None or not len(chosen.bits):
         return None
     saved = chosen.bits - best.bits
     z = _z(saved, clusters)
