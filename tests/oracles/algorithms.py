@@ -201,8 +201,8 @@ def laws_given(joint, target, pair):
 
 
 def hidden_table(kernel, shown, law, n):
-    """The law of n records, each drawn from its hidden state."""
-    hidden, values = table([kernel], law, n), shown.shape[1]
+    """The law of n records, each drawn from its hidden state; kernels that follow each other are cycled."""
+    hidden, values = table(kernel if np.ndim(kernel) == 3 else [kernel], law, n), shown.shape[1]
     out = np.zeros((values,) * n)
     for states in itertools.product(range(len(law)), repeat=n):
         if hidden[states] > 0:

@@ -39,7 +39,7 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
-from pufferdp.models.hidden import HiddenMarkov, hidden_of
+from pufferdp.models.hidden import HiddenMarkov, HiddenSeries, hidden_of, is_hidden
 
 _ROUNDING: Final = 1e-14
 """More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
@@ -313,19 +313,19 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
 
 
 def _potential(model: Model, longest: int, adversary: Adversary) -> Curve:
-    theorem = "from the evidence between pairs of hidden states (docs/theory/hidden.md, Theorem 5)"
-    hidden = None if series_of(model) is None else hidden_of(model)
-    if hidden is None:
+    if not isinstance(model, HiddenSeries) or not is_hidden(model):
         raise _OtherKindError("is about hidden states, and the model has none")
-    from pufferdp.bounds.hidden.potential import MOST_STATES, PotentialBound
+    from pufferdp.bounds.hidden.potential import MOST_PAIRS, PotentialBound
 
-    states = hidden.pair_chain
-    if states.size > MOST_STATES:
-        raise NotApplicableError(f"{states.size} hidden states take too long; the limit is {MOST_STATES}")
-    start = states.start if hidden.any_start or hidden.hidden_chain.given_start is not None else "stationary"
-    bound = PotentialBound(
-        states.transition, hidden.pair_records, start=start, length=longest, adversary=str(adversary)
-    )
+    kernels, shown, start = model.hidden_steps
+    states, slots = len(shown), len(kernels)
+    if slots * states**2 > MOST_PAIRS:
+        times = f" at {slots} times of a period" if slots > 1 else ""
+        raise NotApplicableError(
+            f"{states} hidden states{times} have {slots * states**2:,} pairs; the limit is {MOST_PAIRS:,}"
+        )
+    bound = PotentialBound(kernels, shown, start=start, length=longest, adversary=str(adversary))
+    theorem = "from the evidence between pairs of hidden states (docs/theory/hidden.md, Theorem 5)"
     return WorstBound("potential", theorem, (bound,))
 
 

@@ -50,6 +50,13 @@ class HiddenSeries(SeriesModel):
         """The belief in that form."""
 
     @property
+    def hidden_steps(self) -> tuple[npt.NDArray[np.float64], Sequence[int], Start]:
+        """States that each show one record value: a matrix for each step of a period, the values, and the start."""
+        pairs, definite = self.hidden.pair_chain, self.hidden.hidden_chain.given_start is None
+        start = "stationary" if definite and not self.hidden.any_start else pairs.start
+        return pairs.transition[None], self.hidden.pair_records.tolist(), start
+
+    @property
     def single(self) -> bool:
         """Whether it is one belief: also where the start is open, as for a chain."""
         return True

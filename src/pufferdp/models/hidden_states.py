@@ -324,6 +324,11 @@ class HiddenStates(HiddenSeries):
         )
 
     @property
+    def hidden_steps(self) -> tuple[npt.NDArray[np.float64], Sequence[int], Start]:
+        """States that each show one record value: a matrix for each step of a period, the values, and the start."""
+        return self.kernels, self.of, self.start
+
+    @property
     def second_order(self) -> npt.NDArray[np.float64] | None:
         """``table[x][y]``, the distribution of the next record after x and y, where hidden states are all pairs."""
         k = self.size

@@ -373,12 +373,15 @@ class Pass:
         What an algorithm says about later records depends on a record's value and on the next state, not on the state
         itself (docs/theory/hidden.md).
         """
-        kernel, share, shape = self.side.kernels[0], self.side.rounding(1), self.vectors.shape
+        kernels, share, shape = self.side.kernels, self.side.rounding(1), self.vectors.shape
+        kernel = kernels[(self.rows.offsets + self.distance) % len(kernels)] if len(kernels) > 1 else kernels[0]
         damp = np.exp(-self.losses)[:, None, None]
         raised, lowered = np.zeros(shape), np.zeros(shape)
         for states in values > 0:
-            own = self.vectors[..., states].reshape(-1, int(states.sum()))
-            up, down = ((np.maximum(part, 0) @ kernel[states]).reshape(shape) for part in (own, -own))
+            own, moves = self.vectors[..., states], kernel[..., states, :]
+            if len(kernels) == 1:
+                own = own.reshape(-1, own.shape[-1])
+            up, down = ((np.maximum(part, 0) @ moves).reshape(shape) for part in (own, -own))
             total = up * (1 + share) - down * (1 - share)
             raised += np.maximum(total, 0)
             lowered += np.maximum(-total, 0)
