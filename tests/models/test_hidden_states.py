@@ -227,7 +227,7 @@ def test_a_time_of_day_model_is_never_taken_for_a_chain_of_records() -> None:
     assert is_hidden(BY_HOUR) and clock_of(BY_HOUR) is None and BY_HOUR.chains == ()
     with pytest.raises(NotApplicableError, match="hidden states by time of day are not supported here"):
         hidden_of(BY_HOUR)
-    assert [name for name, curve in curves(BY_HOUR, 100).items() if curve.applies] == ["general"]
+    assert [name for name, curve in curves(BY_HOUR, 100).items() if curve.applies] == ["general", "potential"]
     with pytest.raises(PufferdpError, match="order is missing"):
         release([*"ab"], model=BY_HOUR, query="histogram", epsilon=1.0)
 

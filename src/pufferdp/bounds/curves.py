@@ -315,14 +315,14 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
 def _potential(model: Model, longest: int, adversary: Adversary) -> Curve:
     if not isinstance(model, HiddenSeries) or not is_hidden(model):
         raise _OtherKindError("is about hidden states, and the model has none")
-    from pufferdp.bounds.hidden.potential import MOST_PAIRS, PotentialBound
+    from pufferdp.bounds.hidden.potential import PotentialBound, has_few_pairs
 
     kernels, shown, start = model.hidden_steps
     states, slots = len(shown), len(kernels)
-    if slots * states**2 > MOST_PAIRS:
-        times = f" at {slots} times of a period" if slots > 1 else ""
+    if not has_few_pairs(states, slots):
+        times = f" at {slots:,} times of a period" if slots > 1 else ""
         raise NotApplicableError(
-            f"{states} hidden states{times} have {slots * states**2:,} pairs; the limit is {MOST_PAIRS:,}"
+            f"{states} hidden states{times} have {slots * states**2:,} pairs, which takes too long"
         )
     bound = PotentialBound(kernels, shown, start=start, length=longest, adversary=str(adversary))
     theorem = "from the evidence between pairs of hidden states (docs/theory/hidden.md, Theorem 5)"

@@ -43,8 +43,8 @@ from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
 from pufferdp.bounds.tight.search import ENDLESS
 from pufferdp.bounds.tight.series import TOLERANCE, reversed_kernel, small_loss_slope
 
-MOST_PAIRS: Final = 1024
-"""Pairs of hidden states, of all slots of a period, that are looked at one by one."""
+_MOST_PAIRS: Final = 1024
+"""Pairs of hidden states, of all slots of a period, that are looked at one by one; half as many by time of day."""
 _LEVELS: Final = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.02, 1.05, 1.1, 1.18, 1.3, 1.5, 2.0])
 """Shares of that evidence at which known records are bounded."""
 _WIDE: Final = 0.5 ** np.arange(6)
@@ -53,6 +53,11 @@ _MOST_EVIDENCE: Final = 40.0
 """Evidence above this says that everything is learned."""
 _SHORT: Final = 48
 """Records up to which every position of a series is bounded by itself."""
+
+
+def has_few_pairs(states: int, slots: int = 1) -> bool:
+    """Whether the bound is computed for these hidden states at these slots of a period: it takes a minute at most."""
+    return slots * states**2 <= (_MOST_PAIRS if slots == 1 else _MOST_PAIRS // 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +218,8 @@ class PotentialBound:
     def _evidence_beyond(self, number: int, tau: float, level: Floats, free_start: bool) -> float:
         """V̄: a number that is at least the largest evidence between states of one value computed with it.
 
-        It is raised for the nearest known records first, because they decide most often, and then checked for all.
+        It is raised in ever larger steps until the nearest known records allow it, because they decide most often. The
+        last step is halved, and all known records are looked at in the end.
         """
         rows = self._pairs(number, self.shown[:, None] == self.shown)
         if not len(rows):
@@ -222,16 +228,25 @@ class PotentialBound:
         least = 0.0 if free_start else float(flat.max())
         # Group privacy over the records beyond a known neighbour of the target.
         most = math.inf if self.length is None else max(0, self.length - 2) * tau
-        beyond, near = least, _SHORT // 2
-        while beyond < min(most, _MOST_EVIDENCE):
+
+        def evidence(beyond: float, near: int = _SHORT // 2) -> float:
             side = self._known_side(number, tau, beyond, free_start)
-            largest = max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
-            if largest > beyond:
-                beyond, near = 1.02 * largest, _SHORT // 2
-            elif near == _SHORT // 2:
-                near = ENDLESS
-            else:
-                return beyond
+            return max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
+
+        low = high = max(least, tau)
+        step = 1.02
+        while high < min(most, _MOST_EVIDENCE):
+            largest = evidence(high)
+            if largest > high:
+                low, high, step = largest, step * largest, step * step
+                continue
+            while high > 1.02 * low:
+                middle = math.sqrt(low * high)
+                low, high = (low, middle) if evidence(middle) <= middle else (middle, high)
+            largest = evidence(high, ENDLESS)
+            if largest <= high:
+                return high
+            low, high = largest, step * largest
         return most if most < _MOST_EVIDENCE else math.inf
 
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:

@@ -84,10 +84,13 @@ class Side:
 
     @cached_property
     def mixtures(self) -> tuple[Ints, Ints]:
-        """Pairs of states, each with itself too, of which the last record may have any mixture."""
-        u, v = np.triu_indices(self.size)
-        alike = slice(None) if self.shown is None or self.mixes_values else self.shown[u] == self.shown[v]
-        return u[alike], v[alike]
+        """Pairs of states of which the last record may have any mixture; a state without a partner with itself."""
+        alike = np.ones((self.size, self.size), dtype=bool)
+        if self.shown is not None and not self.mixes_values:
+            alike = self.shown[:, None] == self.shown
+        u, v = np.nonzero(np.triu(alike, 1))
+        alone = np.flatnonzero(alike.sum(axis=1) == 1)
+        return np.concatenate([u, alone]), np.concatenate([v, alone])
 
     @cached_property
     def values(self) -> Floats | None:
@@ -666,7 +669,7 @@ def _any_start(
             a, b, s, t = (part[..., u] * (1 - share) + part[..., v] * share for part in parts)
             roots = np.log(a) - np.log(b)
             value = roots + np.log(t) - np.log(s)
-            real = (t > 0) & (a > 0) & either[..., u] & either[..., v] & (width > 0)  # nothing is between equal μ
+            real = (t > 0) & (a > 0) & (either[..., u] | either[..., v]) & (width > 0)  # nothing is between equal μ
             value = np.where(real & mixed[:, :, None], np.where(np.isnan(value), np.inf, value), -np.inf)
             pick = value.argmax(axis=3)[..., None]
             found = np.take_along_axis(value, pick, axis=3)[..., 0]

@@ -16,6 +16,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.bounds.hidden.potential import has_few_pairs
 from pufferdp.data.series import StatePath
 from pufferdp.models.recursions.filtering import Codes
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden, log_scores
@@ -68,6 +69,8 @@ class FamilyScore:
     """Bits a record that it needs fewer than the chain; None for the chain."""
     error: float | None = None
     """The standard error of the gain, by days, people or segments."""
+    bounded: bool = True
+    """Whether a bound on the leakage is computed: not for many hidden states at many times of a day."""
     chosen: bool = False
     """Whether no larger family that has a bound is better by more than two standard errors, nor a smaller one as good.
     """
@@ -77,11 +80,6 @@ class FamilyScore:
     """The scale of the noise on a count at epsilon 1, where it was computed."""
     effective: float | None = None
     """The estimated leakage of that noise on held-out records, where it was computed."""
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a bound on the leakage better than group privacy: not for hidden states by time of day."""
-        return self.kinds == 1 or self.slots == 1
 
     @property
     def name(self) -> str:
@@ -332,9 +330,9 @@ class FamilyChoice:
     def _empty_score(self, kinds: int, slots: int) -> FamilyScore:
         timed = slots > 1
         family = ("clock" if timed else "chain") if kinds == 1 else "hidden by time of day" if timed else "hidden"
-        return FamilyScore(
-            family=family, kinds=kinds, slots=slots, internal_states=kinds * self.history.observed.values
-        )
+        hidden = kinds * self.history.observed.values
+        bounded = kinds == 1 or has_few_pairs(hidden, self.history.observed.period if timed else 1)
+        return FamilyScore(family=family, kinds=kinds, slots=slots, internal_states=hidden, bounded=bounded)
 
     def _why_not(self, kinds: int, slots: int) -> str:
         """Why a family is not fitted; empty where it is."""
