@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import pufferdp
-from pufferdp.publish.fits.ar1 import check_second_order
+from pufferdp.publish.fits.ar1_checks import check_second_order
 
 
 def simulated(generator: np.random.Generator, records: int, first: float, second: float = 0.0) -> np.ndarray:
@@ -36,8 +36,9 @@ def test_what_fit_says_of_numbers() -> None:
     for second, holds in ((0.0, True), (0.3, False)):
         frame = pl.DataFrame({"when": range(2000), "rate": simulated(generator, 2000, 0.5, second)})
         made = pufferdp.fit(frame, column="rate", order="when", family="ar1")
-        (check,) = made.checks
+        check, *others = made.checks
         assert (check.name, check.holds, made.checked) == ("second-order", holds, True)
+        assert [other.name for other in others] == ["shape", "drift", "variance"]  # places are no times of a day
         assert made.to_dict()["tests"][0]["advice"] == ("" if holds else check.advice)
     assert not pufferdp.fit(frame, column="rate", order="when", family="ar1", checks=False).checked
 

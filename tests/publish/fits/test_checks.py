@@ -155,7 +155,18 @@ def test_the_checks_are_beside_the_model_and_not_in_it(tmp_path):
     made = fit(frame(400), column="x", order="t")
     content = made.to_dict()
     assert [set(check) for check in content["tests"]] == [
-        {"name", "question", "statistic", "degrees_of_freedom", "p_value", "level", "reason", "advice", "holds"}
+        {
+            "name",
+            "question",
+            "statistic",
+            "degrees_of_freedom",
+            "p_value",
+            "effect",
+            "level",
+            "reason",
+            "advice",
+            "holds",
+        }
     ] * 3
     assert "tests" not in made.model.to_dict()
     (tmp_path / "m.json").write_text(json.dumps(content))

@@ -233,7 +233,7 @@ class PotentialBound:
             side = self._known_side(number, tau, beyond, free_start)
             return max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
 
-        low = high = max(least, tau)
+        low = high = max(least, 1e-3 * tau)
         step = 1.02
         while high < min(most, _MOST_EVIDENCE):
             largest = evidence(high)
@@ -246,7 +246,7 @@ class PotentialBound:
             largest = evidence(high, ENDLESS)
             if largest <= high:
                 return high
-            low, high = largest, step * largest
+            low, high, step = largest, 1.02 * largest, 1.02
         return most if most < _MOST_EVIDENCE else math.inf
 
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:

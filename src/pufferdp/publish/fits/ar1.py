@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import DataError
 from pufferdp.data.families import NumberSeries, read_number_series
 from pufferdp.data.layout import Coding
 from pufferdp.models.ar1 import Ar1
 from pufferdp.models.chain import bin_names
-from pufferdp.publish.fits.checks import LEAST_P, LEVEL, QUESTIONS, Check, check_model
+from pufferdp.publish.fits.ar1_checks import LEAST_STEPS, check_ar1
+from pufferdp.publish.fits.checks import Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
 from pufferdp.publish.pipeline import Reading
 
-LEAST_STEPS: Final = 20
-"""A fit needs so many pairs of numbers one step apart."""
 _GRID: Final = 4001
 _EDGE: Final = 1e-4
 """The grid of angles ends this far from a right one: at coefficients 5e-9 from 1."""
@@ -76,43 +75,17 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
     model = Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
     edges = tuple(np.unique(np.quantile(read.numbers, (0, 0.25, 0.5, 0.75, 1))).tolist())
     row_order = check_row_order(data, layout, Coding(labels=bin_names(edges), bins=edges))
-    return model, check_model(None, [check_second_order([(s.numbers, s.steps) for s in series]), *row_order])
+    own = check_ar1([(s.numbers, s.steps) for s in series], best, mean, _hours(read))
+    return model, check_model(None, [*own, *row_order])
 
 
-def check_second_order(series: Sequence[tuple[Floats, Floats]]) -> Check:
-    """Whether the number before the last one helps to foretell the next: series of numbers, and of steps before each.
-
-    Least squares on both numbers before, over all that follow two others at single steps, each series with a mean of
-    its own. Under AR(1) the t-statistic of the farther one is normal for many records, near a coefficient of 1 too.
-    """
-    from scipy.special import stdtr
-
-    check = Check(name="second-order", question=QUESTIONS["second-order"], advice=_ADVICE)
-    triples, means = [], 0
-    for numbers, steps in series:
-        last = np.flatnonzero((steps[1:-1] == 1) & (steps[2:] == 1)) + 2
-        if len(last) > 1:
-            own = np.stack([numbers[last], numbers[last - 1], numbers[last - 2]])
-            triples.append(own - own.mean(axis=1, keepdims=True))
-            means += 1
-    freedom = sum(own.shape[1] for own in triples) - means - 2
-    if freedom < LEAST_STEPS:
-        return replace(check, reason="too few numbers follow two others at single steps")
-    now, one, two = np.concatenate(triples, axis=1)
-    rest, after = two - one * (one @ two) / (one @ one), now - one * (one @ now) / (one @ one)
-    if rest @ rest <= 1e-18 * (two @ two):
-        return replace(check, reason="each number is the one before it times a constant")
-    slope = (rest @ after) / (rest @ rest)
-    noise = after - slope * rest
-    statistic = float(slope**2 * (rest @ rest) / max(float(noise @ noise) / freedom, 1e-300))
-    p_value = max(LEAST_P, 2 * float(stdtr(freedom, -math.sqrt(statistic))))
-    return replace(check, statistic=statistic, degrees_of_freedom=1, p_value=p_value, level=LEVEL)
-
-
-_ADVICE: Final = (
-    "the number before the last one matters, and a promise under this model may be too good: put the numbers into bins "
-    "and fit a chain of second order (with bins and memory 2), or read them at a longer step"
-)
+def _hours(read: NumberSeries) -> list[Ints] | None:
+    """The hour of each number of each series, counted from its first number; None where the order holds no times."""
+    ticks = {"us": 3_600_000_000, "ns": 3_600_000_000_000}.get(read.table.ticks)
+    if ticks is None:
+        return None
+    first = np.flatnonzero(read.distances < 0)[1:]
+    return [(np.cumsum(np.maximum(part, 0)) // ticks).astype(np.int64) for part in np.split(read.distances, first)]
 
 
 @dataclass(frozen=True)

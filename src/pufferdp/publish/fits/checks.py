@@ -52,13 +52,17 @@ class Check:
     """One question to the data."""
 
     name: str
-    """``second-order``, ``clock``, ``drift``, ``people``, ``inside-bins`` or ``row-order``."""
+    """``second-order``, ``clock``, ``drift``, ``people``, ``together``, ``season``, ``start``, ``inside-bins``,
+    ``row-order``, and of numbers ``shape`` and ``variance``."""
     question: str
     """What is compared, in words."""
     statistic: float | None = None
     degrees_of_freedom: int | None = None
     p_value: float | None = None
     """How likely a true chain is to look at least as odd; None where it was not checked."""
+    effect: float | None = None
+    """How far the data are from the model, however many they are: the root of the chi-square above its mean for each
+    record (0.1 is small, 0.3 medium, 0.5 large); for people together the share of records that agree beyond chance."""
     level: float | None = None
     """Below this p-value the model fails."""
     reason: str = ""
@@ -93,6 +97,7 @@ QUESTIONS: Final = {
     "clock": "one matrix against a clock of 24 hours",
     "drift": "first half against second half",
     "people": "people alike",
+    "together": "people independent of each other",
     "inside-bins": "numbers inside bins, given their states",
 }
 
@@ -105,7 +110,9 @@ def check_model(path: StatePath | None, others: Iterable[Check] = ()) -> tuple[C
     made = sum(test.p_value is not None for test in tests)
     level = min(LEVEL, TOGETHER / max(made, 1))
     return tuple(
-        replace(test, level=level if test.p_value is not None else None, advice=test.advice or ADVICE[test.name])
+        replace(
+            test, level=level if test.p_value is not None else None, advice=test.advice or ADVICE.get(test.name, "")
+        )
         for test in tests
     )
 
@@ -123,7 +130,7 @@ def _clock(path: StatePath) -> Iterator[Check]:
         return
     days = len(np.unique(path.hours // HOURS))
     if days < _LEAST_DAYS:
-        yield _unchecked("clock", f"the records lie on {days} day(s), and a daily rhythm shows from {_LEAST_DAYS} on")
+        yield unchecked("clock", f"the records lie on {days} day(s), and a daily rhythm shows from {_LEAST_DAYS} on")
         return
     before = np.flatnonzero(path.joined[1:])
     slots = path.hours[before] % HOURS
@@ -152,6 +159,12 @@ class Pearson:
     degrees_of_freedom: int
     mean: float
     variance: float
+    records: int
+
+    @property
+    def effect(self) -> float:
+        """The root of what the statistic has above its mean, for each record."""
+        return math.sqrt(max(0.0, self.statistic - self.mean) / self.records)
 
     @property
     def p_value(self) -> float:
@@ -170,7 +183,7 @@ def independence(strata: Codes, rows: Codes, columns: Codes, ordered: bool = Fal
     would accuse true chains.
     """
     statistic = mean = variance = 0.0
-    freedom = 0
+    freedom = records = 0
     for table in _tables(strata, rows, columns):
         pooled = pool(table, ordered)
         if pooled is None:
@@ -179,9 +192,10 @@ def independence(strata: Codes, rows: Codes, columns: Codes, ordered: bool = Fal
         statistic += pearson(pooled)
         expected, spread = moments(pooled.sum(axis=1), pooled.sum(axis=0))
         mean, variance, freedom = mean + expected, variance + spread, freedom + (high - 1) * (wide - 1)
+        records += int(pooled.sum())
     if not freedom:
         return None
-    return Pearson(statistic=statistic, degrees_of_freedom=freedom, mean=mean, variance=variance)
+    return Pearson(statistic=statistic, degrees_of_freedom=freedom, mean=mean, variance=variance, records=records)
 
 
 def _tables(strata: Codes, rows: Codes, columns: Codes) -> Iterator[npt.NDArray[np.int64]]:
@@ -275,7 +289,7 @@ def _inside_bins(path: StatePath) -> Iterator[Check]:
     products = inside[before] * following
     squares = float((products**2).sum())
     if np.count_nonzero(products) < _LEAST_PRODUCTS:
-        yield _unchecked("inside-bins", "too few numbers differ inside their bins")
+        yield unchecked("inside-bins", "too few numbers differ inside their bins")
         return
     statistic = float(products.sum()) ** 2 / squares
     yield Check(
@@ -284,6 +298,7 @@ def _inside_bins(path: StatePath) -> Iterator[Check]:
         statistic=statistic,
         degrees_of_freedom=1,
         p_value=max(LEAST_P, math.erfc(math.sqrt(statistic / 2))),
+        effect=math.sqrt(max(0.0, statistic - 1) / np.count_nonzero(products)),
     )
 
 
@@ -312,16 +327,24 @@ def _centred(values: Floats, groups: Codes) -> Floats:
 
 
 def _test(name: str, result: Pearson | None) -> Check:
+    return of_pearson(name, QUESTIONS[name], result)
+
+
+def of_pearson(name: str, question: str, result: Pearson | None, advice: str = "") -> Check:
+    """The check of a table, or that too few records say anything."""
     if result is None:
-        return _unchecked(name, "too few records for it")
+        return unchecked(name, "too few records for it", question)
     return Check(
         name=name,
-        question=QUESTIONS[name],
+        question=question,
         statistic=result.statistic,
         degrees_of_freedom=result.degrees_of_freedom,
         p_value=result.p_value,
+        effect=result.effect,
+        advice=advice,
     )
 
 
-def _unchecked(name: str, reason: str) -> Check:
-    return Check(name=name, question=QUESTIONS[name], reason=reason)
+def unchecked(name: str, reason: str, question: str = "") -> Check:
+    """A check that was not made, and why."""
+    return Check(name=name, question=question or QUESTIONS[name], reason=reason)

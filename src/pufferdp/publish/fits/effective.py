@@ -25,7 +25,7 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
-from pufferdp.publish.fits.families import Rival
+from pufferdp.publish.fits.families import Comparison, Rival
 from pufferdp.publish.fits.leakage_estimate import HiddenChain, LeakageEstimate, estimate_leakage, held_out_bits
 from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
 from pufferdp.publish.model_checks import EffectiveLeakage
@@ -156,6 +156,31 @@ def _leakage_to_rival(
 def _with_estimate(found: EffectiveLeakage, estimate: LeakageEstimate) -> EffectiveLeakage:
     windows = {str(half): value for half, value in estimate.windows.items()}
     return replace(found, estimate=estimate.epsilon, interval=estimate.interval, windows=windows)
+
+
+def family_costs(
+    data: Observations, model: Model, comparison: Comparison, lengths: Lengths, state: int
+) -> dict[str, tuple[float, float | None]]:
+    """The noise of a count at epsilon 1 under the chain and under the chosen family, and what it reveals, by name.
+
+    The adversary uses the chosen family, which predicts held-out records best; the records are the held-out half.
+    """
+    adversary, held, costs = hidden_chain(model), data.take(data.held_out), dict[str, tuple[float, float | None]]()
+    chosen = comparison.chosen
+    if chosen is None or adversary is None:
+        return costs
+    families: list[tuple[str, Model]] = [(chosen.name, model)]
+    if comparison.chain is not None and (chosen.kinds, chosen.slots) != (1, 1):
+        families.append(("chain", MarkovChain(transition=comparison.chain.kernels[0], states=model.labels)))
+    for name, family in families:
+        try:
+            scales = noise_scales(family, lengths, 1.0, [state])
+        except NotApplicableError:
+            continue
+        slots = held.slots(model, len(adversary.tables))
+        found = estimate_leakage(adversary, held.records, slots, scales) if scales else None
+        costs[name] = scales.get(state, 0.0), None if found is None else found.epsilon
+    return costs
 
 
 def noise_scales(model: Model, lengths: Lengths, epsilon: float, states: Sequence[int]) -> dict[int, float]:

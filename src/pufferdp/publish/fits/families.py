@@ -8,7 +8,7 @@ segments are taken to be independent of each other in this comparison, single re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -115,6 +115,16 @@ class Comparison:
     """What was taken to be independent: days, people or segments."""
     rival: Rival | None = field(default=None, repr=False, compare=False)
     """The best family without a bound that beats the chosen one by more than two standard errors."""
+    chain: Estimate | None = field(default=None, repr=False, compare=False)
+    """The chain of the first half."""
+
+    def with_costs(self, costs: Mapping[str, tuple[float, float | None]]) -> Comparison:
+        """The comparison with the noise and the effective leakage of some families, by name."""
+        scores = [
+            replace(score, noise=costs[score.name][0], effective=costs[score.name][1]) if score.name in costs else score
+            for score in self.scores
+        ]
+        return replace(self, scores=tuple(scores))
 
     @property
     def chosen(self) -> FamilyScore | None:
@@ -361,8 +371,12 @@ class FamilyChoice:
             mean, error = _mean(smallest - family.bits, clusters) if n else (None, None)
             bits = float(family.bits.mean()) if len(family.bits) else None
             scores.append(replace(family.score, bits=bits, gain=mean, error=error, chosen=n == chosen))
+        chains = [one.estimate for one in by_size if one.score.kinds == one.score.slots == 1]
         return Comparison(
-            scores=(*scores, *unfitted), clusters=name, rival=_rival(by_size[chosen], self._scored, clusters)
+            scores=(*scores, *unfitted),
+            clusters=name,
+            rival=_rival(by_size[chosen], self._scored, clusters),
+            chain=chains[0] if chains else None,
         )
 
 

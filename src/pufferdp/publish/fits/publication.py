@@ -31,10 +31,11 @@ from pufferdp.models.clock import MarkovClock, distance_amount, rhythm_of, share
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.fits.ar1 import fit_ar1
+from pufferdp.publish.fits.assumptions import check_assumptions
 from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.checks import Check, check_model
-from pufferdp.publish.fits.effective import Observations, measure_leakage, with_checks
+from pufferdp.publish.fits.effective import Observations, family_costs, measure_leakage, with_checks
 from pufferdp.publish.fits.expectation import Estimate
 from pufferdp.publish.fits.families import (
     NOT_COMPARED,
@@ -122,8 +123,8 @@ class Fit(Paged):
 
 
 def _check_frame(checks: Sequence[Check], backend: str | None) -> Any:
-    columns = ("check", "statistic", "degrees_of_freedom", "p_value", "level", "holds")
-    rows = tuple((c.name, c.statistic, c.degrees_of_freedom, c.p_value, c.level, c.holds) for c in checks)
+    columns = ("check", "statistic", "degrees_of_freedom", "p_value", "effect", "level", "holds")
+    rows = tuple((c.name, c.statistic, c.degrees_of_freedom, c.p_value, c.effect, c.level, c.holds) for c in checks)
     return frame(columns, rows, backend)
 
 
@@ -462,8 +463,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         left_out = left_out or len(coding.labels) > 8
         return None if left_out or not RULES.records <= counts.records <= MOST_CHECKED else series.path(coding)
 
-    def _measured(self, model: M, exact: Counted, indices: Sequence[int]) -> M:
-        """The model with the effective leakage of counts of its two most frequent states."""
+    def _measured(self, model: M, exact: Counted, indices: Sequence[int]) -> tuple[M, Comparison]:
+        """The model with the effective leakage of counts of its two most frequent states, and what families cost."""
         assert exact.path is not None
         observations = Observations.of(exact.path, indices)
         frequent = np.argsort(-np.bincount(observations.codes, minlength=model.size), kind="stable")[:2]
@@ -477,7 +478,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             rival=exact.comparison.rival,
             progress=self.progress,
         )
-        return with_checks(model, {KEY: effective.to_dict()})
+        costs = family_costs(observations, model, exact.comparison, ((longest, 1),), int(frequent[0]))
+        return with_checks(model, {KEY: effective.to_dict()}), exact.comparison.with_costs(costs)
 
     def _family(
         self, series: OpenSeries, coding: Coding, counts: Counts, kept: tuple[int, ...], step: str | float | None
@@ -617,7 +619,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         row_order = check_row_order(self.data, series.layout, coding)
         if family.name != "chain":  # the others are about one table of first order
             return check_model(None, row_order) or None
-        return check_model(series.path(coding, numbers=coding.bins is not None), row_order)
+        path = series.path(coding, numbers=coding.bins is not None)
+        return check_model(path, [*check_assumptions(path), *row_order])
 
     def problem(self, exact: Counted) -> FitProblem:
         """What may be spent, on chains of this length; of any where records are missing, or the series goes on."""
@@ -717,8 +720,9 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             low, high = noisy_box(moves, confidence, solution) if private else confidence_box(moves, confidence)
             model = MarkovInterval(low=low, high=high, states=states, bins=bins, step=exact.step, fitted=fitted)
 
+        comparison = exact.comparison
         if exact.path is not None:
-            model = self._measured(model, exact, indices)
+            model, comparison = self._measured(model, exact, indices)
         unvisited = tuple(name for name in labels if name not in seen and name not in states)
         free = [] if private or confidence is None else np.flatnonzero(moves.sum(axis=1) == 0).tolist()
         receipt, spent = charged.receipt, problem.dp_epsilon
@@ -735,7 +739,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             zone=exact.zone,
             checks=exact.checks or (),
             checked=exact.checks is not None,
-            comparison=exact.comparison,
+            comparison=comparison,
         )
 
 

@@ -86,6 +86,8 @@ def _families(fit: Fit) -> tuple[Block, ...]:
             f"{score.internal_states:,}" if score.slots == 1 else f"{score.internal_states:,} × {score.slots}",
             f"{score.bits:.4f}",
             "-" if score.gain is None else f"{score.gain:+.4f} ± {score.error:.4f}",
+            "-" if score.noise is None else number(score.noise),
+            "-" if score.effective is None else f"e^{score.effective:.2f}",
             "chosen" if score.chosen else "",
         )
         for score in compared
@@ -94,14 +96,16 @@ def _families(fit: Fit) -> tuple[Block, ...]:
     words = (
         f"Held-out bits: mean of −log2 P(record | records before it) over the second half of the data, after a fit on "
         f"the first half. Gain over the chain ± standard error by {comparison.clusters}. Chosen: the smallest family "
-        "with a bound that no larger one beats by more than two standard errors, fitted again on all data."
+        "with a bound that no larger one beats by more than two standard errors, fitted again on all data. Noise: "
+        "scale for a count of the most frequent state at ε = 1. Effective: by how much 99 % of such releases of the "
+        "held-out half change the odds at most, for an adversary who uses the chosen family."
     )
     if comparison.rival is not None:
         skipped += (
             f"Warning: {comparison.rival.name} predicts better, and has no bound on the leakage yet. The guarantee "
             "does not cover an adversary who uses it; the estimate above is for that adversary.",
         )
-    head = ("family", "internal states", "held-out bits", "gain over chain", "")
+    head = ("family", "states", "held-out bits", "gain over chain", "noise", "effective", "")
     return (
         Table(caption="Families of models by their predictions of held-out records", head=head, rows=rows),
         Figure(make=lambda: families_chart(compared), caption="Fewer bits: better predictions."),
@@ -146,11 +150,12 @@ def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
             number(check.statistic),
             "-" if check.degrees_of_freedom is None else f"{check.degrees_of_freedom:,}",
             "-" if check.p_value is None else _p(check.p_value),
+            "-" if check.effect is None else f"{check.effect:.2f}",
             {True: "not rejected", False: "rejected", None: "not tested"}[check.holds],
         )
         for check in checks
     )
-    head = ("goodness of fit", "chi-square", "df", "p-value", "result")
+    head = ("goodness of fit", "chi-square", "df", "p-value", "effect", "result")
     advice = tuple(f"{_capital(check.advice)}." for check in checks if check.holds is False)
     reasons = tuple(f"Not tested: {check.question}: {check.reason}." for check in checks if check.p_value is None)
     level = f"Significance level of each test: {number(made[0].level)}." if made else ""
