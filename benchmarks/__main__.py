@@ -12,7 +12,7 @@ from benchmarks.timing import Report
 
 ROOMS = (
     "quilts", "leakage", "streams", "tight", "hidden", "networks", "denoising", "histograms", "ledger", "redaction",
-    "engines", "tables", "flips", "attacks", "audit", "package", "page",
+    "engines", "tables", "flips", "attacks", "audit", "package", "page", "real_data",
 )  # fmt: skip
 """Each is a module with a function ``run``, loaded when it is asked for."""
 

@@ -249,3 +249,15 @@ def test_about_half_of_the_records_are_held_out(sizes):
         assert 0.25 <= sum(int(mask.sum()) for mask in masks) / sum(sizes) <= 0.75
         flat = np.concatenate(masks)
         assert (np.diff(flat.astype(int)) >= 0).all()  # the later records
+
+
+@pytest.mark.slow
+def test_the_table_shows_what_the_chosen_family_costs_and_what_the_chain_would_reveal():
+    codes = TWO_KINDS.sample(8000, 5)
+    made = fit([TWO_KINDS.states[x] for x in codes], order="rows", states=list(TWO_KINDS.states))
+    scores = {score.name: score for score in made.families}
+    (chosen,) = (score for score in made.families if score.chosen)
+    assert chosen.kinds == 2
+    assert chosen.noise > 1.2 * scores["chain"].noise
+    assert chosen.effective <= 1.1 < scores["chain"].effective
+    assert f"e^{chosen.effective:.2f}" in str(made)
