@@ -152,7 +152,7 @@ def test_large_numbers_are_carried_over_as_well():
 
 
 @given(seed=SEEDS, wanted=st.sampled_from([1e-6, 1e-3, 0.05]), target=st.sampled_from([0.2, 1.0, 3.0]))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(20))
 def test_the_best_pair_of_a_profile_is_found(seed, wanted, target):
     """Against every pair that is tried one by one, also where the profile hardly falls."""
     generator = np.random.default_rng(seed)

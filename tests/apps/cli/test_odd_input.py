@@ -80,7 +80,7 @@ PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
     "epsilon 1e100": (chain(USUAL), 1000, "1e100"),
     "epsilon 1000, 10^9 records": (chain(USUAL), 10**9, "1000"),
     "very sticky": (chain(STICKY), 10**6, "1"),
-    "very sticky, any start": (chain(STICKY, "any"), 10**5, "1"),
+    "very sticky, any start": (chain(STICKY, "any"), 2000, "1"),
     "probabilities of 1e-200": (chain(TINY), 1000, "1"),
     "probabilities of 1e-200, any start": (chain(TINY, "any"), 1000, "1"),
     "a start of 1e-300": (chain(TINY, [1e-300, 1]), 1000, "1"),
