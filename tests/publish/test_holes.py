@@ -64,7 +64,7 @@ def test_releases_with_holes(seed: int, states: int, length: int, query: str, ad
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(40))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_many_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
@@ -125,7 +125,7 @@ def test_the_noise_is_hardly_more_than_is_needed() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(40))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_redactions_with_holes(seed: int, states: int, length: int, adversary: str) -> None:

@@ -11,6 +11,7 @@ from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
 from tests.bounds.tight.cases import leakage_of_losses
+from tests.oracles import algorithms
 from tests.strategies import examples, random_law
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
@@ -242,3 +243,14 @@ def test_what_tells_ever_more_has_no_bound(case, who):
     curve = TightCurve(table, start=start, adversary=who)
     assert curve(0.2) == math.inf
     assert curve.inverse(1.0) == 0
+
+
+@pytest.mark.parametrize("start", ["any", [0.5, 0.0, 0.5]])
+def test_first_records_that_never_lead_to_one_state_leak_all_losses(start):
+    """Two phases of a period: one question to every record tells them apart."""
+    turns = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    assert algorithms.leakage([turns], [0.5, 0.0, 0.5], [0.3] * 4, "pufferfish").max() == pytest.approx(1.2)
+    for who in ("bdp", "pufferfish"):
+        found = tight_leakage(turns, 0.3, start=start, length=4, adversary=who)
+        assert found.lower == found.upper == pytest.approx(1.2)
+        assert TightCurve(turns, start=start, length=10**6, adversary=who).inverse(1.0) == pytest.approx(1e-6)

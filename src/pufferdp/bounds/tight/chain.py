@@ -52,9 +52,10 @@ class ChainBound:
         self.alone = adversary == "dp" or self.chain.independent or length == 1
         pairs = self.chain.size * (self.chain.size - 1)
         self.closed_form = self.chain.period > 1 and self.chain.period * pairs > _MOST_ROWS
-        # A stationary chain with a period or several classes has two values whose pasts and futures never meet: each
-        # record adds its whole loss. Without end, such values make what is learned grow for ever.
-        self.unbounded = self.chain.stationary and not self.chain.primitive
+        # A stationary chain with a period or several classes has two values whose pasts and futures never meet, and so
+        # may the first record of another chain: each record adds its whole loss. Without end, such values make what is
+        # learned grow for ever.
+        self.unbounded = (self.chain.stationary and not self.chain.primitive) or inputs.keeps_apart(self.chain)
         self.unbounded |= length is None and inputs.leaks_without_bound(self.chain)
         exact = self.alone or self.unbounded or self.closed_form
         self.tolerance = 0.0 if exact else tolerance or TOLERANCE

@@ -229,11 +229,26 @@ def leaks_without_bound(chain: Chain) -> bool:
     transient = (reach & ~reach.T).any(axis=1)
     if (transient & np.diagonal(reach)).any():
         return True
-    meets = np.eye(chain.size, dtype=bool)
-    for _ in range(chain.size**2):
-        meets = meets | (moves @ meets @ moves.T)
     there = supports(chain, chain.size**2 + 1)
-    return bool((there[:, :, None] & there[:, None, :] & ~meets).any())
+    return bool((there[:, :, None] & there[:, None, :] & ~_meet(moves)).any())
+
+
+def keeps_apart(chain: Chain) -> bool:
+    """Whether two values of the first record lead to different states at all times: each record adds its whole loss."""
+    if chain.period > 1 or chain.stationary:
+        return False
+    first = np.ones(chain.size, dtype=bool) if chain.start is None else chain.start > 0
+    return bool((first[:, None] & first & ~_meet(chain.kernels[0] > 0)).any())
+
+
+def _meet(moves: Mask) -> Mask:
+    """Whether two states lead to one state after some number of steps."""
+    step, meets = moves.astype(float), np.eye(len(moves))
+    while True:
+        more = np.maximum(meets, step @ meets @ step.T > 0)
+        if (more == meets).all():
+            return meets > 0
+        meets = more
 
 
 def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
