@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 
+from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.hidden.potential import PotentialBound
 from pufferdp.bounds.tight.chain import TightCurve
@@ -151,3 +152,8 @@ def test_only_the_record_itself_leaks_under_dp_and_where_nothing_is_shown():
     assert PotentialBound(REGIMES, SHOWN, length=9, adversary="dp")(0.2) == 0.2
     assert PotentialBound(REGIMES, [0, 0, 0, 0], length=9)(0.2) == 0.0
     assert PotentialBound(REGIMES, SHOWN, length=1)(0.2) == 0.2
+
+
+def test_by_time_of_day_a_series_begins_at_any_slot():
+    with pytest.raises(ModelError, match="several matrices need the start"):
+        PotentialBound([REGIMES, REGIMES.T / REGIMES.T.sum(axis=1, keepdims=True)], SHOWN, start=[1, 0, 0, 0], length=3)

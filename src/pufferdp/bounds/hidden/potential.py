@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
@@ -116,6 +117,8 @@ class PotentialBound:
         self.length = None if length is None else checks.length(length)
         self.adversary = inputs.adversary(adversary)
         chain = inputs.chain(transition, start)
+        if chain.period > 1 and not chain.stationary:
+            raise ModelError("several matrices need the start that repeats with the period: start='stationary'")
         if chain.stationary:
             priors = chain.marginals
             used = np.flatnonzero((priors > 0).any(axis=0))
