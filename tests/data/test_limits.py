@@ -8,6 +8,7 @@ import resource
 import signal
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -156,11 +157,21 @@ def test_ctrl_c_ends_a_view_that_gives_no_row(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_query_of_duckdb() -> None:
-    """DuckDB itself raises a RuntimeError."""
-    with connect() as connection:
-        interrupt_soon()
-        with pytest.raises(KeyboardInterrupt), reading():
-            connection.execute("SELECT count(DISTINCT hash(range) % 9) FROM range(100000000000)").fetchall()
+    """DuckDB itself raises a RuntimeError. The query takes more than ten seconds.
+
+    While DuckDB waits for a thread of its own, which is rare, it notices at the end: that is a new try.
+    """
+    for _ in range(3):
+        with connect() as connection:
+            interrupt_soon()
+            began = time.monotonic()
+            try:
+                with reading():
+                    connection.execute("SELECT count(DISTINCT hash(range) % 9) FROM range(2000000000)").fetchall()
+            except KeyboardInterrupt:
+                if time.monotonic() - began < 5:
+                    return
+    pytest.fail("Ctrl-C did not end any of three queries")
 
 
 def test_a_table_at_the_limit_is_read(tmp_path: Path) -> None:
