@@ -1,14 +1,18 @@
-"""Reports in a browser: opened from a file, nothing fetched, nothing run, and no fault that axe-core finds."""
+"""Reports in a browser: opened from a file, nothing fetched, the hash recomputed, and no fault that axe-core finds."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pufferdp.basics.files import canonical_json
+from pufferdp.report import html
+from pufferdp.report.html import script_json
 from tests.report.examples import EVIL, report
 
 CHROMIUM = "/usr/bin/chromium"
@@ -59,6 +63,37 @@ def test_a_report_opens_alone_and_is_accessible(name: str, scheme: str, browser:
     assert found.violations_count == 0, found.generate_report()
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    if name != "plan":
+        page.wait_for_function("document.getElementById('seal').textContent.startsWith('Hash: matches')")
     assert asked == [path.as_uri()]
     assert not told
+    page.close()
+
+
+@pytest.mark.parametrize("change", ["pufferdp", "epsilon"])
+def test_a_browser_sees_that_a_certificate_was_changed(change: str, browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    text = report("release")
+    changed = re.sub(rf'"{change}": "?', r"\g<0>1", text)  # also where the JSON is shown
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_function("document.getElementById('seal').textContent.startsWith('Hash: DOES NOT MATCH')")
+    page.close()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [0.0, -0.0, 1.0, 1e21, 1e-7, 123456789012345680.0, 5e-324, 2.0**60, 0.1 + 0.2, -1.5e300, 2**53, 2**60, -7],
+        {"é": 1, "e": '\u2028\x00\x1f"\\\t', "😀": True, "\ufb33": None, "": [[], {}], "10": 1, "9": 2},
+    ],
+)
+def test_a_browser_writes_the_same_canonical_json(value: Any, browser: Any) -> None:
+    """The program of the report, on numbers and texts whose form differs from language to language."""
+    program = Path(html.__file__).with_name("templates") / "seal.js"
+    canonical = program.read_text(encoding="utf-8").split("const { sha256")[0]
+    page = browser.new_page()
+    assert page.evaluate(f"{canonical}; canonical({script_json({'value': value})})") == canonical_json({"value": value})
     page.close()

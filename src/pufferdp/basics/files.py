@@ -6,9 +6,12 @@ import json
 import math
 import os
 from collections import Counter
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
+
+import rfc8785
 
 from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import InputError, ModelError, ParameterError
@@ -130,8 +133,28 @@ def found_text(value: object) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys and no spaces: one text for one content."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """Canonical JSON by RFC 8785: one text for one content, and the same text in every language.
+
+    Every number is a double there. Raises ValueError for a whole number that no double equals, and for NaN or infinity.
+    """
+    try:
+        return rfc8785.dumps(value).decode()  # type: ignore[arg-type]
+    except rfc8785.IntegerDomainError:
+        return rfc8785.dumps(_large_as_doubles(value)).decode()
+
+
+def _large_as_doubles(value: object) -> Any:
+    """The content with whole numbers from 2^53 on as the doubles that they equal."""
+    if isinstance(value, dict):
+        return {key: _large_as_doubles(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_large_as_doubles(inner) for inner in value]
+    if not isinstance(value, int) or abs(value) < 2**53:
+        return value
+    double = float(value) if abs(value) < 2**1000 else 0.0
+    if value not in (int(double), int(Decimal(repr(double)))):  # as Python and as JSON write the double
+        raise ValueError(f"the whole number {value} is no double; write it as text")
+    return double
 
 
 def check_file(path: str | os.PathLike[str], name: str, endings: tuple[str, ...] = ()) -> None:

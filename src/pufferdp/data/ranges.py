@@ -119,7 +119,8 @@ EVERYTHING: Final = Ranges()
 def moment_text(moment: Moment | None, unit: str) -> str | float | None:
     """A place on the order column as people and JSON have it: ``2024-05-01T13:30:00``, with Z in universal time."""
     if moment is None or unit == "number":
-        return moment
+        # JSON has doubles: a number that may be none of them is text.
+        return str(moment) if abs(moment or 0) >= 2**53 else moment
     seconds, rest = divmod(int(moment), 10**9)
     try:
         time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)

@@ -38,8 +38,8 @@ Draw = Callable[[int, float], list[int]]
 """So many independent draws of discrete Laplace noise of a scale."""
 _AT_ONCE: Final = 4096
 """Histograms whose noise is drawn by one call of a sampler."""
-LARGEST_SCALE: Final = 2.0**53
-"""In counts. Samplers draw 64-bit integers; noise of a larger scale could leave them."""
+LARGEST_SCALE: Final = 2.0**44
+"""In counts. Noise of a larger scale could leave the whole numbers below 2^53, which JSON holds exactly."""
 _NO_NOISE: Final = 350.0
 """Beyond this rate a draw that is not 0 has a probability of about exp(-700), the least that a double can hold."""
 

@@ -17,12 +17,12 @@ from pufferdp.basics.words import a_kind
 
 KINDS: Final = "pufferdp.kinds"
 """The entry points under which kinds of publications are registered."""
-SCHEMA: Final = "pufferdp-certificate/1"
-FLOW_SCHEMA: Final = "pufferdp-flow-certificate/1"
-MEASUREMENT_SCHEMA: Final = "pufferdp-measurement-certificate/1"
-REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
-SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
-TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
+SCHEMA: Final = "pufferdp-certificate/2"
+FLOW_SCHEMA: Final = "pufferdp-flow-certificate/2"
+MEASUREMENT_SCHEMA: Final = "pufferdp-measurement-certificate/2"
+REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/2"
+SERIES_SCHEMA: Final = "pufferdp-series-certificate/2"
+TABLE_SCHEMA: Final = "pufferdp-table-certificate/2"
 LARGEST: Final = 2**25
 """Characters of a file that is read as a certificate: a stranger's must not fill the memory."""
 SECRETS: Final = (

@@ -320,11 +320,11 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
         noise = law.in_counts.draw(lambda count, scale: sampler.discrete_laplace([0] * count, scale))
         return [int(v) + z for v, z in zip(exact, noise, strict=True)]
     if law.table is not None:
-        return [int(v) + law.table.draw(sampler.bytes) for v in exact]
+        return in_doubles([int(v) + law.table.draw(sampler.bytes) for v in exact])
     if law.kind is NoiseKind.DISCRETE_LAPLACE:
-        return sampler.discrete_laplace([int(v) for v in exact], law.counts_scale)
+        return in_doubles(sampler.discrete_laplace([int(v) for v in exact], law.counts_scale))
     if law.kind is NoiseKind.DISCRETE_GAUSSIAN:
-        return sampler.discrete_gaussian([int(v) for v in exact], law.counts_scale)
+        return in_doubles(sampler.discrete_gaussian([int(v) for v in exact], law.counts_scale))
     values = [float(v) for v in exact]
     # OpenDP turns NaN into 0 and lets infinities saturate without a word.
     if not all(math.isfinite(v) for v in values):
@@ -332,6 +332,11 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
     if law.kind is NoiseKind.GAUSSIAN:
         return sampler.gaussian(values, law.counts_scale)
     return sampler.laplace(values, math.nextafter(law.scale, math.inf))
+
+
+def in_doubles(counts: list[int]) -> list[int]:
+    """Noisy counts, those from 2^53 on rounded to a double: JSON has no other numbers."""
+    return [int(float(count)) for count in counts]
 
 
 def mark_thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:

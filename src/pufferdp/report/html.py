@@ -1,15 +1,17 @@
-"""A report as one HTML file: read without a network and without scripts, printed, kept beside the release.
+"""A report as one HTML file: read without a network, printed, kept beside the release.
 
-The certificate is embedded, and ``pufferdp verify REPORT.html`` recomputes it.
+The certificate is embedded, and ``pufferdp verify REPORT.html`` recomputes it. The only script recomputes its hash.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import importlib.util
 import json
 import os
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.assess.comparison import comparison_of
@@ -43,7 +45,11 @@ def report_html(subject: object) -> str:
     sections = page.sections_for(Medium.REPORT)
     figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
     charts = {id(block): inline_svg(block.make(), f"chart-{n}") for n, block in enumerate(figures)}
-    return _template().render(
+    template = _template()
+    seal = (files("pufferdp.report") / "templates" / "seal.js").read_text(encoding="utf-8") if page.certified else ""
+    return template.render(
+        seal=seal,
+        seal_digest=base64.b64encode(hashlib.sha256(seal.encode()).digest()).decode(),
         page=page,
         sections=sections,
         chart=lambda block: charts[id(block)],

@@ -203,7 +203,7 @@ def test_a_private_record_is_never_released(seed: int, private: set[int], epsilo
         ({"model": MarkovChain(transition=CHAIN.transition, start="any")}, NotApplicableError, "stationary"),
         ({"column": "nothing"}, DataError, "no column 'nothing'"),
         ({"out": None}, ParameterError, "out="),
-        ({"after": {"schema": "pufferdp-redaction-certificate/1"}}, ParameterError, "published"),
+        ({"after": {"schema": "pufferdp-redaction-certificate/2"}}, ParameterError, "published"),
         ({"after": {"schema": "x"}, "published": "o.csv"}, CertificateError, "not the certificate"),
     ],
 )

@@ -127,7 +127,7 @@ class DenoisedPart(CertificatePart):
 class Certificate(SealedCertificate):
     """Everything needed to check a release later, without the data."""
 
-    schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: AnswerGuarantee

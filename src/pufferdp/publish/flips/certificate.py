@@ -59,7 +59,7 @@ class ChannelPart(CertificatePart):
 class SeriesCertificate(SealedCertificate):
     """Everything needed to check a sanitised series later, without the data."""
 
-    schema_: Literal["pufferdp-series-certificate/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-series-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: Guarantee

@@ -78,7 +78,7 @@ class BudgetPart(CertificatePart):
 class FlowCertificate(SealedCertificate):
     """Everything needed to check a private flow later, without the data."""
 
-    schema_: Literal["pufferdp-flow-certificate/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-flow-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: FlowGuarantee

@@ -41,7 +41,7 @@ class MeasurementPart(CertificatePart):
 class MeasurementCertificate(SealedCertificate):
     """Everything needed to check later how a stated DP loss became a promise, without the data."""
 
-    schema_: Literal["pufferdp-measurement-certificate/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-measurement-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: ApproximateGuarantee

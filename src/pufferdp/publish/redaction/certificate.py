@@ -68,7 +68,7 @@ class EarlierPart(CertificatePart):
 class RedactionCertificate(SealedCertificate):
     """Everything needed to check a redaction later, without the data."""
 
-    schema_: Literal["pufferdp-redaction-certificate/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-redaction-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: HidingPart

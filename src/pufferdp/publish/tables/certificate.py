@@ -87,7 +87,7 @@ class TablePart(CertificatePart):
 class TableCertificate(SealedCertificate):
     """Everything needed to check a table later, without the data."""
 
-    schema_: Literal["pufferdp-table-certificate/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-table-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: Guarantee

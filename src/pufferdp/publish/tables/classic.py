@@ -17,7 +17,7 @@ from pufferdp.models.base import Model
 from pufferdp.publish.answers.estimate import simplex
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, check_released
 from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseLaw, Sampler, draw
+from pufferdp.publish.noise import NoiseLaw, Sampler, draw, in_doubles
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
 _THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
@@ -200,7 +200,7 @@ def noisy_rows(law: NoiseLaw, exact: NDArray[np.int64], sampler: Sampler) -> lis
     """Noisy counts, a row for each group."""
     states = exact.shape[1]
     if not law.balanced:
-        flat = sampler.discrete_laplace([int(v) for v in exact.ravel()], law.counts_scale)
+        flat = in_doubles(sampler.discrete_laplace([int(v) for v in exact.ravel()], law.counts_scale))
         return [tuple(flat[at : at + states]) for at in range(0, len(flat), states)]
     noise = law.in_counts.draw_many(len(exact), lambda count, scale: sampler.discrete_laplace([0] * count, scale))
     return [tuple(row) for row in (exact + np.array(noise, dtype=np.int64)).tolist()]
