@@ -189,7 +189,7 @@ def test_times_off_the_step() -> None:
 
 
 def test_unknown_rule_for_missing() -> None:
-    with pytest.raises(DataError, match="missing is 'drop'; it must be refuse, or hole"):
+    with pytest.raises(DataError, match="missing is 'drop'; it must be refuse, or keep"):
         Layout(column="state", missing="drop")
 
 

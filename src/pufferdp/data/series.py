@@ -536,9 +536,8 @@ class Series:
             )
         return DataError(
             f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
-            "missing between them; keep them as unobserved time steps with missing='keep', or, where the "
-            "model is a chain and you believe that what follows so long a gap is independent of what went before, use "
-            "restart=",
+            "missing between them; keep them as unobserved time steps with missing='keep', or, for a chain, assume "
+            "that records after so long a gap are independent of those before it, with restart=",
             value=apart,
         )
 

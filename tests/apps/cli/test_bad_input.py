@@ -338,7 +338,7 @@ DATA = [
         model_json=changed(start=[0.5, 0.5]),
         data_csv=csv("time,activity", "2024-01-01 00:00:00,rest", "2024-01-01 01:00:00,rest"),
     ),
-    case("missing break", but(RELEASE, missing="break"), "missing is 'break'", "it must be refuse, or hole"),
+    case("missing break", but(RELEASE, missing="break"), "missing is 'break'", "it must be refuse, or keep"),
 ]
 
 FITS = [
