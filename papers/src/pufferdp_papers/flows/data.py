@@ -91,7 +91,7 @@ def sleepers(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
         params=[list(nights_at), list(epochs), list(values)],
     )
     model = chain_of(
-        fit(frame, column="stage", order="epoch", by="night", missing="hole", family="chain", checks=False).model
+        fit(frame, column="stage", order="epoch", by="night", missing="keep", family="chain", checks=False).model
     )
     assert model is not None
     subjects = {subject for _, subject, _ in stages}
@@ -108,7 +108,7 @@ def _lengths(texts: Sequence[str]) -> Lengths:
 
 
 def _power(path: Path) -> tuple[MarkovChain, Lengths]:
-    layout = Layout(column="global_active_power_kw", order="datetime", missing="hole")
+    layout = Layout(column="global_active_power_kw", order="datetime", missing="keep")
     chain = chain_of(
         fit(
             path,

@@ -48,7 +48,7 @@ def activity(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Exper
             column="steps",
             order="rows",
             bins="0,1,100000",
-            missing="hole",
+            missing="keep",
             family="chain",
             checks=False,
         ).model

@@ -54,12 +54,12 @@ TABLE_3: Final[Mapping[tuple[float, str], float]] = {
 
 def steps(path: Path) -> tuple[MarkovChain, Lengths]:
     """One person's steps in four classes; a missing value ends a chain."""
-    return _fitted(path, Layout(column="steps", order=ROWS, missing="hole"), STEP_BINS)
+    return _fitted(path, Layout(column="steps", order=ROWS, missing="keep"), STEP_BINS)
 
 
 def household(path: Path) -> tuple[MarkovChain, Lengths]:
     """A household's power in bins of 200 W."""
-    return _fitted(path, Layout(column="global_active_power_kw", order="datetime", missing="hole"), POWER_BINS)
+    return _fitted(path, Layout(column="global_active_power_kw", order="datetime", missing="keep"), POWER_BINS)
 
 
 def _fitted(path: Path, layout: Layout, bins: str) -> tuple[MarkovChain, Lengths]:

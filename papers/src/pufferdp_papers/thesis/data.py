@@ -41,7 +41,7 @@ def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Expe
             column="steps",
             order="rows",
             bins="0,1,100000",
-            missing="hole",
+            missing="keep",
             family="chain",
             checks=False,
         ).model
