@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-CODE := src tests benchmarks
+CODE := src papers/src tests benchmarks
 # Compiled modules are kept, wherever the environment forbids it: in .venv, so that none lie among the sources.
 # Each worker begins with its half of the files, so that what a file's tests share is made once; who is done first takes
 # tests from the other.
@@ -37,10 +37,11 @@ lint: $(STAMP) ## check style, formatting, imports between layers, and that no s
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --config papers/pyproject.toml
 	$(BIN)/python .ci/ratchet
 
-types: $(STAMP) ## check types, strictly, in src
-	$(BIN)/mypy --strict src
+types: $(STAMP) ## check types, strictly, in src and papers
+	$(BIN)/mypy --strict src papers/src
 
 docs: $(STAMP) ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
@@ -62,15 +63,15 @@ lock: $(STAMP) ## pin every dependency anew in requirements/lock.txt
 	  --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements/lock.txt pyproject.toml
 
 clean: ## remove the environment, caches and everything the other targets write
-	rm -rf .venv build dist site demo-output bench-output screenshots .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv build dist papers/dist site demo-output bench-output screenshots .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src papers tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements/lock.txt pyproject.toml
+$(STAMP): requirements/lock.txt pyproject.toml papers/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "pufferdp needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv .venv || { echo "If ensurepip is missing, on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e papers
 	@touch $@

@@ -45,8 +45,8 @@ def run(report: Report) -> None:
 
 def _learned(report: Report) -> None:
     """Held-out heart rates of the paper, flipped for somebody who knows any records; Viterbi beside it."""
-    from pufferdp.apps.papers.base import Setting
-    from pufferdp.apps.papers.flips.attacks import figure_4
+    from pufferdp_papers.base import Setting
+    from pufferdp_papers.flips.attacks import figure_4
 
     folder = os.environ.get("PUFFERDP_DATA")
     if folder is None:

@@ -42,7 +42,7 @@ if engine == "spark":
     session.sparkContext.setLogLevel("OFF")
     source = session.read.parquet(source)
 began = time.perf_counter()
-layout = Layout(column="state", order="time", by="person", restart="10min", missing="hole")
+layout = Layout(column="state", order="time", by="person", restart="10min", missing="keep")
 coding = Coding(labels=tuple(f"s{n}" for n in range(51)))
 counts = open_series(source, layout).counts(coding, transitions=True)
 took = time.perf_counter() - began

@@ -29,7 +29,7 @@ def run(report: Report) -> None:
     from pufferdp.publish.reading import coding_of
 
     path = Path(folder) / "power" / "household_minute.csv.gz"
-    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "hole"}
+    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "keep"}
     model = fit(path, bins="width:0.2:0:10.2", family="chain", **options).model
     counts = open_series(path, Layout(**options)).counts(coding_of(model))
 

@@ -32,7 +32,7 @@ def power(folder: Path) -> tuple[pd.DataFrame, dict[str, object], int]:
     """Household power by minute."""
     table = pd.read_csv(folder / "power" / "household_minute.csv.gz", parse_dates=["datetime"]).dropna()
     table = table.rename(columns={"datetime": "time", "global_active_power_kw": "value"})
-    return table, {"bins": [0, 0.3, 0.6, 1.2, 2.4, 20], "missing": "hole"}, 1440
+    return table, {"bins": [0, 0.3, 0.6, 1.2, 2.4, 20], "missing": "keep"}, 1440
 
 
 def activity(folder: Path) -> tuple[pd.DataFrame, dict[str, object], int]:
@@ -53,7 +53,7 @@ def sleep(folder: Path) -> tuple[pd.DataFrame, dict[str, object], int]:
         if stage != "?"
     ]
     table = pd.DataFrame(rows, columns=["who", "time", "value"])
-    return table, {"by": "who", "independent": True, "missing": "hole"}, 1000
+    return table, {"by": "who", "independent": True, "missing": "keep"}, 1000
 
 
 def heart(folder: Path) -> tuple[pd.DataFrame, dict[str, object], int]:

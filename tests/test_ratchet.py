@@ -34,6 +34,8 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     loader.exec_module(script)
     (tmp_path / "src" / "pufferdp" / "leakage").mkdir(parents=True)
     (tmp_path / "src" / "pufferdp" / "leakage" / "noise.py").write_text(MODULE)
+    (tmp_path / "papers" / "src" / "pufferdp_papers").mkdir(parents=True)
+    (tmp_path / "papers" / "src" / "pufferdp_papers" / "figures.py").write_text("one = 1\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_noise.py").write_text("one\ntwo\n")
     monkeypatch.setattr(script, "ROOT", tmp_path)
@@ -47,10 +49,12 @@ NUMBERS = {
     "docstrings under 25 characters": 2,
     "functions with more than 12 parameters": 1,
     "lines of leakage": 11,
+    "lines of papers": 1,
     "lines of tests": 2,
     "modules entered by a release": 7,
     "modules with more than 3 numeric constants": 1,
     "numeric constants in leakage": 4,
+    "numeric constants in papers": 0,
 }
 
 

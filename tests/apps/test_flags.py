@@ -13,7 +13,7 @@ from pufferdp.apps.flags import flags
             "give either dp_epsilon= (what was spent) or target=",
             "give either --dp-epsilon (what was spent) or --target",
         ),
-        ("use missing='hole'.", "use --missing hole."),
+        ("use missing='keep'.", "use --missing keep."),
         ("clip it with clip=(A, B), or not", "clip it with --clip A B, or not"),
         ("as with epsilon=0.25, mechanism='quilt-exact'", "as with --epsilon 0.25 --mechanism quilt-exact"),
         ("read a stretch with first= and last=, or", "read a stretch with --from and --to, or"),

@@ -86,7 +86,7 @@ def test_named_states(backend: str, data: st.DataObject, kind: str, restart: int
         order="when",
         by="who",
         restart=None if restart is None else ORDERS[kind][2](restart),
-        missing="hole",
+        missing="keep",
         step=ORDERS[kind][2](1) if step else None,
         independent=True,
     )
@@ -113,7 +113,7 @@ def test_numbers_in_bins(
     numbers = st.floats(-1, 3) | st.sampled_from((-1.0, 0.0, 0.25, 3.0))
     rows = [("", order, value) for _, order, value in data.draw(random_rows(numbers))]
     rows = list({row[1]: row for row in rows}.values())
-    layout = Layout(column="value", order="when", restart=restart, missing="hole", step=1 if step else None)
+    layout = Layout(column="value", order="when", restart=restart, missing="keep", step=1 if step else None)
     with tempfile.TemporaryDirectory() as folder:
         table = table_of(rows, "integer", pa.float64()).drop(["who"])
         series = open_series(BACKENDS[backend](table, Path(folder)), layout)
@@ -135,5 +135,5 @@ def test_row_order(backend: str, by: str | None, values: list[tuple[str, int | N
     table = table_of([(who, 0, value) for who, value in values], "integer", pa.int32())
     with tempfile.TemporaryDirectory() as folder:
         source = ORDERED[backend](table, Path(folder))
-        series = open_series(source, Layout(column="value", by=by, missing="hole", independent=by is not None))
+        series = open_series(source, Layout(column="value", by=by, missing="keep", independent=by is not None))
         check(series, Coding(labels=("0", "1", "2")), answer(rows, code=int, size=3))

@@ -19,7 +19,7 @@ from pufferdp.data.series import open_series
 TEXT = 'when,who,"what, and ""how"""\n2024-01-01 00:05,b,x\n2024-01-01 00:00,a,NA\n2024-01-01 01:00,b,"y, z"\n'
 COLUMN = 'what, and "how"'
 NAMES = ["when", "who", COLUMN]
-LAYOUT = Layout(column=COLUMN, order="when", by="who", restart="10min", missing="hole")
+LAYOUT = Layout(column=COLUMN, order="when", by="who", restart="10min", missing="keep")
 CODING = Coding(labels=("x", "y, z"))
 
 
@@ -27,7 +27,7 @@ CODING = Coding(labels=("x", "y, z"))
 def test_it_counts_as_a_file_does(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     column = memory_columns(MemoryFile(name, text.encode()))[-1]
-    layout = Layout(column=column, order="when", by="who", restart="10min", missing="hole")
+    layout = Layout(column=column, order="when", by="who", restart="10min", missing="keep")
     coding = Coding(labels=("x", text.splitlines()[-1].split('"')[1]))
     ours = open_series(MemoryFile(name, text.encode()), layout).counts(coding, transitions=True)
     theirs = open_series(tmp_path / name, layout).counts(coding, transitions=True)

@@ -43,7 +43,7 @@ def test_pairs_of_every_source(tmp_path: Path, kind: str) -> None:
 def test_missing_in_either_column_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("mood,place\ngood,home\n,home\ngood,\nNA,NA\nbad,home\n")
-    layout = Layout(column="mood,place", missing="hole")
+    layout = Layout(column="mood,place", missing="keep")
     for source in (path, pd.read_csv(path), pl.read_csv(path, null_values=["NA"])):
         counts = open_series(source, layout).counts(Coding(labels=STATES))
         assert (counts.records, counts.missing, counts.histogram) == (2, 3, (1, 1, 0))

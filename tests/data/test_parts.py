@@ -173,7 +173,7 @@ def test_sqlite_against_the_reference(tmp_path: Path, kind: str) -> None:
     _, _, make, gap = ORDERS[kind]
     told = [str(make(order)) if kind in ("date", "stamp") else make(order) for _, order, _ in rows]
     source = database(tmp_path / "it's.db", [(row[0], when, row[2]) for row, when in zip(rows, told, strict=True)])
-    layout = Layout(column="value", order="when", by='wh"o', restart=gap(2), missing="hole")
+    layout = Layout(column="value", order="when", by='wh"o', restart=gap(2), missing="keep")
     check(open_series(source, layout), Coding(labels=LABELS), answer(rows, code=LABELS.index, size=3, restart=2))
 
 
@@ -182,7 +182,7 @@ def test_sqlite_keeps_what_was_written(tmp_path: Path) -> None:
     rows = [("x", 1, ""), ("x", 2, 'a "b",\nc'), ("x", 3, None), ("x", 4, 0.1)]
     source = database(tmp_path / "x.sqlite", rows)
     labels = ("", 'a "b",\nc', "0.1")
-    counts = count(source, Layout(column="value", order="when", missing="hole"), Coding(labels=labels))
+    counts = count(source, Layout(column="value", order="when", missing="keep"), Coding(labels=labels))
     assert (counts.histogram, counts.missing) == ((1, 1, 1), 1)
 
 

@@ -132,7 +132,7 @@ def test_states_of_another_type() -> None:
 def test_missing_value() -> None:
     message = refused(frame(state=["a", None, "b", None]))
     assert message == (
-        "'state' is missing in 2 rows, first at row 2; where the chain goes on past it, use missing='hole'"
+        "'state' is missing in 2 rows, first at row 2; to keep it as an unobserved time step, use missing='keep'"
     )
 
 
@@ -151,14 +151,14 @@ def test_missing_number(nan: float | None) -> None:
 
 def test_all_missing() -> None:
     table = frame(state=[None, None]).cast(pl.String)
-    assert "every value of 'state' is missing" in refused(table, Layout(column="state", missing="hole"))
+    assert "every value of 'state' is missing" in refused(table, Layout(column="state", missing="keep"))
 
 
 def test_missing_order_and_person() -> None:
     table = frame(state=["a", "b"], time=[1, None], who=["x", None])
-    layout = Layout(column="state", order="time", missing="hole")
+    layout = Layout(column="state", order="time", missing="keep")
     assert "'time' is missing or infinite in 1 rows" in refused(table, layout)
-    assert "'who' is missing in 1 row" in refused(table, Layout(column="state", by="who", missing="hole"))
+    assert "'who' is missing in 1 row" in refused(table, Layout(column="state", by="who", missing="keep"))
 
 
 STEPS = {"state": ["a", "b", "a", "b"], "time": [0, 5, 10, 25]}
@@ -167,9 +167,9 @@ STEPS = {"state": ["a", "b", "a", "b"], "time": [0, 5, 10, 25]}
 def test_rows_that_are_not_there() -> None:
     message = refused(frame(**STEPS), Layout(column="state", order="time", step=5))
     assert "the record at time 25 comes 15 after the one before, and the model's step is 5" in message
-    assert "missing='hole'" in message
+    assert "missing='keep'" in message
     assert "restart=" in message
-    hole = Layout(column="state", order="time", step=5, missing="hole")
+    hole = Layout(column="state", order="time", step=5, missing="keep")
     counts = open_series(frame(**STEPS), hole).counts(Coding(labels=("a", "b")), transitions=True)
     assert (counts.lengths, counts.holes, counts.transitions) == (((4, 1),), 2, ((0, 1), (1, 0)))
     again = open_series(frame(**STEPS), Layout(column="state", order="time", step=5, restart=10))
@@ -177,19 +177,19 @@ def test_rows_that_are_not_there() -> None:
 
 
 def test_times_off_the_step() -> None:
-    message = refused(frame(**STEPS), Layout(column="state", order="time", step=10, missing="hole"))
+    message = refused(frame(**STEPS), Layout(column="state", order="time", step=10, missing="keep"))
     assert (
         "the record at time 5 comes 5 after the one before, which is not a whole number of the model's steps" in message
     )
     fast = {"state": ["a", "b", "a"], "time": [datetime(2024, 5, 1, 0, minute) for minute in (0, 1, 2)]}
-    message = refused(frame(**fast), Layout(column="state", order="time", step="5min", missing="hole"))
+    message = refused(frame(**fast), Layout(column="state", order="time", step="5min", missing="keep"))
     assert "2024-05-01 00:01:00 comes 1min after" in message
     message = refused(frame(**fast), Layout(column="state", order="time", step=5))
     assert "the model's step is 5 but 'time' holds times" in message
 
 
 def test_unknown_rule_for_missing() -> None:
-    with pytest.raises(DataError, match="missing is 'drop'; it must be refuse, or hole"):
+    with pytest.raises(DataError, match="missing is 'drop'; it must be refuse, or keep"):
         Layout(column="state", missing="drop")
 
 
@@ -242,7 +242,7 @@ def test_duplicates() -> None:
 
 def test_duplicate_of_a_missing_row() -> None:
     table = frame(state=["a", None], time=[1, 1])
-    assert "two rows have time 1" in refused(table, Layout(column="state", order="time", missing="hole"))
+    assert "two rows have time 1" in refused(table, Layout(column="state", order="time", missing="keep"))
 
 
 @pytest.mark.parametrize("transitions", [False, True])

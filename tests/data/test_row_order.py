@@ -199,7 +199,7 @@ def test_a_time_index_is_the_order(index: pd.Index) -> None:
     assert plans[0].to_dict() == plans[1].to_dict()
     with pytest.raises(DataError, match="rows are missing between them"):
         pf.release(shuffled.drop(index[100:110]), **asked)
-    gap = pf.release(shuffled.drop(index[100:110]), **asked, missing="hole")
+    gap = pf.release(shuffled.drop(index[100:110]), **asked, missing="keep")
     assert gap.certificate.data.holes == 10
     assert pf.verify(gap.certificate.to_dict()).valid
 

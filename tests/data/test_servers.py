@@ -110,7 +110,7 @@ def layout(kind: str, gap: int | None, **more: Any) -> Layout:
         order="when",
         by="who.am.i",
         restart=None if gap is None else ORDERS[kind][3](gap),
-        missing="hole",
+        missing="keep",
         **more,
     )
 
@@ -189,7 +189,7 @@ def test_a_chain_is_fitted_and_an_answer_released(engine: Engine) -> None:
     source = engine.source(rows, "hours", "text")
     expected = answer(rows, code=LABELS.index, size=3, restart=2, step=True)
     assert expected is not None
-    options = {"column": "value", "order": "when", "by": "who.am.i", "restart": "2h", "missing": "hole"}
+    options = {"column": "value", "order": "when", "by": "who.am.i", "restart": "2h", "missing": "keep"}
     model = fit(source, **options).model
     assert isinstance(model, MarkovChain)
     names = [LABELS.index(name) for name in model.labels]
@@ -267,7 +267,7 @@ def test_types_of_postgres(postgres: str) -> None:
     source = f"{postgres}?table=kinds"
 
     def counts(column: str, labels: tuple[str, ...], by: str | None = "who") -> Any:
-        series = open_series(source, Layout(column=column, order="n", by=by, restart=0.1, missing="hole"))
+        series = open_series(source, Layout(column=column, order="n", by=by, restart=0.1, missing="keep"))
         return series.counts(Coding(labels=labels), transitions=True)
 
     assert counts("state", ("low", "high")).lengths == ((1, 3),)

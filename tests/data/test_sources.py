@@ -18,7 +18,7 @@ from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 
 STATE = Layout(column="state")
-HOLE = Layout(column="state", missing="hole")
+HOLE = Layout(column="state", missing="keep")
 BITS = Coding(labels=("0", "1"))
 
 

@@ -112,7 +112,7 @@ def test_every_source_reads_the_same_stretch(
         column="value",
         order="when",
         by="who",
-        missing="hole",
+        missing="keep",
         first=None if first is None else place(kind, first, as_text),
         last=None if last is None else place(kind, last, as_text),
     )

@@ -392,7 +392,7 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
         column="global_active_power_kw",
         order="datetime",
         bins="width:0.2:0:10.2",
-        missing="hole",
+        missing="keep",
         family="chain",
     ).model
     text = (DOCS / "guide" / "power.md").read_text(encoding="utf-8")
@@ -426,7 +426,7 @@ def test_rhythms_page_has_the_noise_of_the_plan(
         column="global_active_power_kw",
         order="datetime",
         bins="0,0.5,1.5,12",
-        missing="hole",
+        missing="keep",
         family="chain" if clock is None else "clock",
         clock=clock,
     ).model

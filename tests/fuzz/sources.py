@@ -107,7 +107,7 @@ def frame_contents() -> tuple[dict[str, Any], ...]:
         odd = [*cells[:-1], draw.choice([*_ODD])] if number % 3 == 1 else odd
         column, other = {"type": kind, "cells": odd}, {"type": "string", "cells": _USUAL["states"]}
         s, t = (other, column) if timed or number % 2 else (column, {"type": "int64", "cells": _USUAL["numbers"]})
-        options = ({"order": "t"}, {}, {"order": "t", "missing": "hole"}, {"order": "t", "by": "who"})[number % 4]
+        options = ({"order": "t"}, {}, {"order": "t", "missing": "keep"}, {"order": "t", "by": "who"})[number % 4]
         people = {"who": {"type": "dictionary", "cells": ["x"] * ROWS}} if "by" in options else {}
         verb = list(VERBS)[number % len(VERBS)]
         out.append({"backend": backend, "verb": verb, "options": options, "columns": {"t": t, "s": s, **people}})

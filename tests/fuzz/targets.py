@@ -371,7 +371,7 @@ def targets() -> dict[str, Target]:
                 {"data": ["a", "b", "a", "a"] * 5},
                 {"data": {"s": ["a", "b"] * 10, "t": list(range(20))}, "column": "s", "order": "t"},
                 {"data": [{"s": "a", "who": "x"}, {"s": "b", "who": "x"}] * 9, "column": "s", "by": "who"},
-                {"data": [0.5, 1.5, 0.5] * 5, "bins": [0, 1, 2], "missing": "hole"},
+                {"data": [0.5, 1.5, 0.5] * 5, "bins": [0, 1, 2], "missing": "keep"},
             ),
             cost=4,
         ),

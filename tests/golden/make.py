@@ -174,15 +174,15 @@ WIDE: Final = MarkovChain(
 
 MADE: Final[dict[str, Callable[[], Any]]] = {
     "answer-ar1-holes": lambda: answer(
-        hourly(96, 5, 6, 40), model_from_dict(AR1), "mean", column="bpm", clip=(40, 120), missing="hole"
+        hourly(96, 5, 6, 40), model_from_dict(AR1), "mean", column="bpm", clip=(40, 120), missing="keep"
     ),
     "answer-beliefs": lambda: answer(
-        shared(), HOURLY, "count:active", by="who", restart="2h", missing="hole", mechanism="curve-tight"
+        shared(), HOURLY, "count:active", by="who", restart="2h", missing="keep", mechanism="curve-tight"
     ),
     "answer-class": lambda: answer(NUMBERS, model_from_dict(CLASS), "count:active"),
     "answer-clip": lambda: answer(NUMBERS, BINNED, "sum", column="level", clip=(0, 40)),
     "answer-clock-holes": lambda: answer(
-        hourly(8, 3, hours=12), model_from_dict(CLOCK), "histogram", missing="hole", mechanism="curve-tight"
+        hourly(8, 3, hours=12), model_from_dict(CLOCK), "histogram", missing="keep", mechanism="curve-tight"
     ),
     "answer-count-exact-laplace": lambda: answer(NUMBERS, CHAIN, "count:active", mechanism="exact-laplace"),
     "answer-fitted": lambda: answer(

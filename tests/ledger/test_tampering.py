@@ -223,7 +223,7 @@ def test_a_head_that_is_no_hash(original: Path) -> None:
     "change",
     [
         "UPDATE ledger_entries SET created = '2020-01-01T00:00:00+00:00' WHERE position = 2",
-        'UPDATE ledger_datasets SET definition = replace(definition, \'"budget":5\', \'"budget":6\')',
+        "UPDATE ledger_datasets SET definition = replace(definition, '\"budget\":5', '\"budget\":6')",
         "UPDATE ledger_problems SET content = replace(content, '0.1', '0.2')",
         "DELETE FROM ledger_entries WHERE position = 1",
         "UPDATE ledger_models SET content = replace(content, '0.7', '0.8')",

@@ -75,7 +75,7 @@ def check_release(seed: int, states: int, length: int, query: str, adversary: st
     chain, law, values, there = random_case(seed, states, length)
     frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
     made = pufferdp.release(
-        frame, model=chain, column="state", query=query, epsilon=1, adversary=adversary, missing="hole"
+        frame, model=chain, column="state", query=query, epsilon=1, adversary=adversary, missing="keep"
     )
     certificate = made.certificate
     assert certificate.data.holes is not None
@@ -102,20 +102,20 @@ def test_every_second_value_missing_is_not_the_chain_without_holes() -> None:
     holes = pl.DataFrame({"state": ["a", None] * 10})
     options: dict[str, Any] = {"model": chain, "column": "state", "query": "count:a", "epsilon": 1}
     assert pufferdp.release(whole, **options).certificate.mechanism.name == "exact-laplace"
-    made = pufferdp.release(holes, **options, missing="hole").certificate
+    made = pufferdp.release(holes, **options, missing="keep").certificate
     assert made.mechanism.name != "exact-laplace"
     steps = records.chain_joint(chain.transition @ chain.transition, chain.stationary, 6).astype(float)
     exact = (np.indices(steps.shape) == 0).sum(axis=0)[..., None].astype(float)
     assert records.leakage(steps, exact, 1.0, everyone=True) > 1.5  # what exact-laplace took for 1
     assert records.leakage(steps, exact, made.noise.scale, everyone=True) <= 1
     with pytest.raises(NotApplicableError, match="some are missing between those read"):
-        pufferdp.release(holes, **options, missing="hole", mechanism="exact-laplace")
+        pufferdp.release(holes, **options, missing="keep", mechanism="exact-laplace")
 
 
 def test_the_noise_is_hardly_more_than_is_needed() -> None:
     chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
     frame = pl.DataFrame({"state": ["rest", "active", None] + ["rest"] * 60})
-    made = pufferdp.release(frame, model=chain, column="state", query="histogram", epsilon=1, missing="hole")
+    made = pufferdp.release(frame, model=chain, column="state", query="histogram", epsilon=1, missing="keep")
     loss = 1 / made.certificate.calibration.sigma
     losses = [0.0] + [loss] * 50
     exact = pufferdp.leakage_of_losses(chain, losses, adversary="bdp").leakage.max()
@@ -144,7 +144,7 @@ def test_redactions_with_holes(seed: int, states: int, length: int, adversary: s
         private=[private + 1],
         epsilon=0.5,
         adversary=adversary,
-        missing="hole",
+        missing="keep",
     )
     marks = np.array(made.probabilities())
     marks[[t for t in range(length) if t not in there]] = 1.0
@@ -160,7 +160,7 @@ def test_a_missing_value_beside_what_is_hidden_changes_nothing() -> None:
     values: list[str | None] = ["rest"] * 41
     values[18], values[22] = None, None
     options: dict[str, Any] = {"model": chain, "column": "state", "private": [21], "epsilon": 1}
-    made = pufferdp.redact(pl.DataFrame({"state": values}), **options, missing="hole")
+    made = pufferdp.redact(pl.DataFrame({"state": values}), **options, missing="keep")
     whole = pufferdp.redact(pl.DataFrame({"state": ["rest"] * 41}), **options)
     assert made.leakage == pytest.approx(whole.leakage)
     assert np.array_equal(np.array(made.probabilities()), np.array(whole.probabilities()))
@@ -183,7 +183,7 @@ def test_rows_that_are_not_there_are_missing_values_to_a_redaction(engine: str, 
             data = tmp_path / f"{name}.csv"
             frame.write_csv(data)
         made[name] = pufferdp.redact(
-            data, model=chain, column="state", order="t", missing="hole", epsilon=0.3, adversary="pufferfish",
+            data, model=chain, column="state", order="t", missing="keep", epsilon=0.3, adversary="pufferfish",
             private=["2024-01-01T21:00"], sampler=SeededSampler(4),
             **({"out": tmp_path / f"{name}.out.csv"} if engine == "file" else {}),
         )  # fmt: skip
@@ -210,7 +210,7 @@ def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:
     chain, law, values, there = random_case(seed, 2, length)
     frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
     try:
-        made = pufferdp.flip(frame, model=chain, column="state", epsilon=1, adversary=adversary, missing="hole")
+        made = pufferdp.flip(frame, model=chain, column="state", epsilon=1, adversary=adversary, missing="keep")
     except NotApplicableError:  # the chain never forgets, and how long it is need not be public
         assume(False)
     assert made.certificate.channel.length is None
@@ -224,7 +224,7 @@ def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:
 def test_a_flow_counts_single_steps() -> None:
     chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
     frame = pl.DataFrame({"state": ["rest", None, "active", "rest", "rest"] * 20})
-    made = pufferdp.flow(frame, model=chain, column="state", eta=0.1, tau=0.1, privacy="record", missing="hole")
+    made = pufferdp.flow(frame, model=chain, column="state", eta=0.1, tau=0.1, privacy="record", missing="keep")
     assert made.certificate.data.lengths == [[1, 1], [3, 1], [4, 19]]
     assert made.certificate.query.transitions == 2 + 3 * 19
     assert pufferdp.verify(made.certificate.to_dict()).valid
@@ -248,12 +248,12 @@ def test_moves_that_the_model_calls_impossible(values: list[str | None], says: s
     verbs = [
         lambda: (
             pufferdp.release(
-                frame, model=ABSORBING, column="state", query="histogram", epsilon=1, missing="hole"
+                frame, model=ABSORBING, column="state", query="histogram", epsilon=1, missing="keep"
             ).certificate
         ),
-        lambda: pufferdp.flip(frame, model=ABSORBING, column="state", epsilon=1, missing="hole").certificate,
+        lambda: pufferdp.flip(frame, model=ABSORBING, column="state", epsilon=1, missing="keep").certificate,
         lambda: (
-            pufferdp.redact(frame, model=ABSORBING, column="state", private=[1], epsilon=1, missing="hole").certificate
+            pufferdp.redact(frame, model=ABSORBING, column="state", private=[1], epsilon=1, missing="keep").certificate
         ),
     ]
     for verb in verbs:
@@ -336,7 +336,7 @@ def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
     ledger = pufferdp.Ledger(tmp_path / "books.db", create=True)
     ledger.create("week", model=CHAIN, budget=1.5)
     frame = pl.DataFrame({"state": ["rest", None, "active", "rest"] * 5})
-    made = pufferdp.release(frame, **ASKED, missing="hole", ledger=ledger, dataset="week")
+    made = pufferdp.release(frame, **ASKED, missing="keep", ledger=ledger, dataset="week")
     assert made.certificate.ledger is not None
     assert ledger.verify().valid
     assert ledger.dataset("week").leakage == safe_loss(1.0)
@@ -369,7 +369,7 @@ def test_histories_that_the_model_calls_impossible(
     model: HiddenStates | HiddenMarkov, values: list[str | None], says: str | None
 ) -> None:
     frame = pl.DataFrame({"state": values, "who": ["p"] * len(values)})
-    options: dict[str, Any] = {"column": "state", "query": "histogram", "epsilon": 1, "missing": "hole"}
+    options: dict[str, Any] = {"column": "state", "query": "histogram", "epsilon": 1, "missing": "keep"}
     verbs = [
         lambda: pufferdp.release(frame, model=model, **options),
         lambda: pufferdp.release(frame, model=model, **options, by="who", per="who"),
@@ -495,7 +495,7 @@ def test_clocks_with_holes(seed: int, states: int, length: int, slots: int, adve
         epsilon=1,
         adversary=adversary,
         mechanism="curve-tight",
-        missing="hole",
+        missing="keep",
     ).certificate
     losses = [1 / made.calibration.sigma if t in there else 0.0 for t in range(length)]
     kernels = [clock.tables[(phase + t) % slots] for t in range(max(1, length - 1))]

@@ -84,7 +84,7 @@ def test_missing_values_of_lists_are_missing():
     for data in (holes, {"value": [float("nan") if value is None else value for value in holes]}):
         with pytest.raises(DataError, match="missing"):
             pufferdp.release(data, column="value", model=CHAIN, query="histogram", epsilon=1)
-        done = pufferdp.release(data, column="value", model=CHAIN, query="histogram", epsilon=1, missing="hole")
+        done = pufferdp.release(data, column="value", model=CHAIN, query="histogram", epsilon=1, missing="keep")
         assert done.certificate.data.holes == holes.count(None)
 
 

@@ -39,11 +39,11 @@ _VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]
 _PARAMETER: Final = re.compile(
     rf"(?<![^\s(])(?P<name>[a-z]\w*)=(?:{_VALUE})?(?![\w='(\[])(?P<more>, (?=[a-z]\w*=[^\s,]))?"
 )
-"""``order=``, ``missing='hole'``, ``clip=(A, B)``; a comma before the next one with a value belongs to it."""
+"""``order=``, ``missing='keep'``, ``clip=(A, B)``; a comma before the next one with a value belongs to it."""
 
 
 def flags(message: str) -> str:
-    """A message with options in place of parameters: ``use missing='hole'`` says ``use --missing hole``."""
+    """A message with options in place of parameters: ``use missing='keep'`` says ``use --missing keep``."""
     for verb, command in _VERBS.items():
         message = message.replace(verb, command)
     message = methods(message)

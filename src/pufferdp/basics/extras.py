@@ -1,4 +1,4 @@
-"""How to install what an extra needs, from where the package was installed: there need be no index that has it."""
+"""How to install what an extra needs, from where the package was installed: no index need have it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def install_advice(extra: str) -> str:
     """
     import importlib.metadata  # it loads the standard library's mail and sockets
 
-    try:
-        installed = importlib.metadata.distribution("pufferdp")
-    except importlib.metadata.PackageNotFoundError:
-        return f"pip install '.[{extra}]' in the checkout"
-    checkout = _checkout(installed.read_text("direct_url.json"))
+    checkout = checkout_folder()
     if checkout is not None:
         return f"pip install '{checkout}[{extra}]'"
     needed = re.compile(rf"""^(.*?)\s*;.*\bextra\s*==\s*['"]{re.escape(extra)}['"]""")
-    names = [match[1] for line in installed.requires or () if (match := needed.match(line))]
+    requirements = importlib.metadata.distribution("pufferdp").requires or ()
+    names = [match[1] for line in requirements if (match := needed.match(line))]
     return "pip install " + " ".join(f"'{name}'" for name in names)
 
 
-def _checkout(direct_url: str | None) -> Path | None:
+def checkout_folder() -> Path | None:
     """The folder that the package was installed from, where it is one and still there."""
+    import importlib.metadata
+
+    direct_url = importlib.metadata.distribution("pufferdp").read_text("direct_url.json")
     try:
         content = json.loads(direct_url or "")
         address = urlsplit(content["url"])

@@ -380,10 +380,10 @@ class _Links:
                 "bring the times to that step, or use a model that was fitted at theirs",
                 value=layout.step,
             )
-        if steps > 1 and layout.missing != "hole":
+        if steps > 1 and layout.missing != "keep":
             raise DataError(
                 f"the record at {where} comes {steps} of the model's steps of {layout.step} after the one before: rows "
-                "are missing between them; say that the chain goes on past a hole with missing='hole'",
+                "are missing between them; keep them as unobserved time steps with missing='keep'",
                 value=layout.step,
             )
         return steps
@@ -425,7 +425,7 @@ class _Coder:
             n = int(np.argmax(codes == _MISSING))
             raise DataError(
                 f"{self._layout.column!r} is missing on line {passed.line + (n if lines is None else lines[n]) + 1}; "
-                "where the chain goes on past it, use missing='hole'"
+                "to keep it as an unobserved time step, use missing='keep'"
             )
         return codes
 

@@ -101,7 +101,7 @@ class NumberSeries:
 
 @reading()
 def read_number_series(source: Source, layout: Layout) -> NumberSeries:
-    """Read a column of numbers as one series, or one for each person; what is missing is a hole."""
+    """Read a column of numbers as one series, or one for each person; what is missing is an unobserved time step."""
     series = open_series(source, layout)
     table = series.table
     if not table.numeric:

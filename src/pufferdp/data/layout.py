@@ -211,7 +211,7 @@ class Layout:
     """What follows a larger gap than this is believed to be independent of what went before: ``"8h"``, or a number in
     the order column's unit. Without it the chain goes on past every gap."""
     missing: str = "refuse"
-    """``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read."""
+    """``"refuse"``, or ``"keep"``: a missing value is an unobserved time step."""
     step: str | float | None = None
     """The time from one record to the next, where the model says it: a row that is not there is a hole then."""
     independent: bool = False
@@ -230,9 +230,9 @@ class Layout:
             object.__setattr__(self, "order", None)
             object.__setattr__(self, "rows_in_order", True)
         columns_of(self)
-        if self.missing not in ("refuse", "hole"):
+        if self.missing not in ("refuse", "keep"):
             raise DataError(
-                f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on past a missing value",
+                f"missing is {self.missing!r}; it must be refuse, or keep: a missing value is an unobserved time step",
                 value=self.missing,
             )
         if self.restart is not None:

@@ -203,7 +203,7 @@ class Series:
             assert coding.bins is not None
             columns.append(scaled(coding.bins[0], coding.bins[-1]).fill_null(0).alias("step"))
         people = [] if layout.by is None else ["person"]
-        links = linked(self.table, frame, layout.missing == "hole").filter(nw.col("record") == 1)
+        links = linked(self.table, frame, layout.missing == "keep").filter(nw.col("record") == 1)
         rows_in_order = links.sort(*people, "order").select(*columns)
         names = rows_in_order.collect_schema().names()
         of = dict(zip(names, integers(rows_in_order), strict=True))
@@ -237,7 +237,7 @@ class Series:
         columns += [] if clip is None else [nw.col("number").clip(*clip).alias("clipped")]
         columns += [] if layout.group is None else [nw.col("category")]
         people = [] if layout.by is None else ["person"]
-        links = linked(self.table, coded(self.table, coding), layout.missing == "hole", pieces=True)
+        links = linked(self.table, coded(self.table, coding), layout.missing == "keep", pieces=True)
         links = links.filter(nw.col("record") == 1)
         of = arrays(links.sort(*people, "order").select(*columns))
         names = [""] if layout.by is None else [_name(name) for (name,) in rows(_first_names(links))]
@@ -406,7 +406,7 @@ class Series:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
                 raise DataError(
                     f"{layout.column!r} is missing in {rows_text(tally[MISSING])}, first at {where}; "
-                    "where the chain goes on past it, use missing='hole'"
+                    "to keep it as an unobserved time step, use missing='keep'"
                 )
         if UNKNOWN in tally:
             for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
@@ -515,7 +515,7 @@ class Series:
         links = linked(self.table, frame, missing).filter((nw.col("start") == 0) & (nw.col("record") == 1))
         links = links.filter(nw.col("twin") == 0)  # refused elsewhere, with their place
         for wrong, rule in ((nw.col("off") == 1, "off"), (nw.col("steps") > 1, "absent")):
-            if rule == "absent" and layout.missing == "hole":
+            if rule == "absent" and layout.missing == "keep":
                 continue
             for distance, where in self._first(links.filter(wrong), "distance"):
                 raise self._step_error(rule, distance, where)
@@ -536,9 +536,8 @@ class Series:
             )
         return DataError(
             f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
-            "missing between them; say that the chain goes on past a hole with missing='hole', or, where the "
-            "model is a chain and you believe that what follows so long a gap is independent of what went before, use "
-            "restart=",
+            "missing between them; keep them as unobserved time steps with missing='keep', or, for a chain, assume "
+            "that records after so long a gap are independent of those before it, with restart=",
             value=apart,
         )
 

@@ -51,12 +51,7 @@ def definition(
     return canonical_json({"schema": VERSION, **content, **more})
 
 
-def link(previous: str, position: int, created: str, problem: str, identity: str | None) -> str:
-    """The hash of a row: of the one before, its place, when it was made, what it charges and its identity.
-
-    A ledger has no row without an identity; the certificate of version 0.1 that names one has.
-    """
+def link(previous: str, position: int, created: str, problem: str, identity: str) -> str:
+    """The hash of a row: of the one before, its place, when it was made, what it charges and its identity."""
     # None of the five can hold a line break, so no two rows have the same text.
-    return digest(
-        "\n".join(map(str, (previous, position, created, problem, *([] if identity is None else [identity]))))
-    )
+    return digest("\n".join(map(str, (previous, position, created, problem, identity))))

@@ -461,7 +461,7 @@ class RecordModel(Model):
                 raise ParameterError(
                     f"{name} is {value!r}; it is for series, and this model names its records: use id=", value=value
                 )
-        if missing == "hole":
+        if missing == "keep":
             raise ParameterError(f"missing is {missing!r}; every record of this model needs its value: fill it in")
         if id is None:
             refuse_unnamed(self.records)

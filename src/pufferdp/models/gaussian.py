@@ -85,7 +85,7 @@ class NumberModel(Model):
                     f"{name} is {value!r}; it is for series, and families of numbers have no order: leave it out",
                     value=value,
                 )
-        if missing == "hole":
+        if missing == "keep":
             raise ParameterError(
                 f"missing is {missing!r}; it is for series, and a family has no holes: leave it out whole"
             )

@@ -227,7 +227,7 @@ class AnyGroups(Model):
             raise ParameterError(
                 f"restart is {layout['restart']!r}; it is for series, and a group has no gaps: leave it out"
             )
-        if missing == "hole" and layout["by"] is not None:
+        if missing == "keep" and layout["by"] is not None:
             raise ParameterError(f"missing is {missing!r}; it is for series, and a group has no holes: drop those rows")
 
     def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:

@@ -150,7 +150,7 @@ class LedgerPart(CertificatePart):
     previous: str = Field(description="hash of the row before")
     head: str = Field(description="hash of the row: the head of the ledger when it was charged")
     charged: str
-    identity: str | None = Field(default=None, description="the charge's own token; not there in rows from before")
+    identity: str = Field(description="the charge's own token")
     beliefs: list[str] | None = Field(
         default=None, description="what the total of the data set rests on, where it was charged on some records"
     )

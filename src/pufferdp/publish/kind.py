@@ -443,13 +443,12 @@ class Kind(ABC, Generic[P, S, C]):
         # What was charged is what was written down: another machine may round a claim that is near otherwise.
         charged = solution if made.stated is None else self.as_stated(solution, made.stated)
         charge = self.charge(problem, charged)
-        head = link(row["previous"], row["position"], row["charged"], charge.problem, row.get("identity"))
+        head = link(row["previous"], row["position"], row["charged"], charge.problem, row["identity"])
         claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
         claims["dataset"] = Formed(row["dataset"], form=can_be_name, must="the name of a data set")
         claims["charged"] = Formed(row["charged"], form=_is_moment, must=_MOMENT)
         claims["previous"] = Formed(row["previous"], form=is_digest, must="the hash of a row")
-        if row.get("identity") is not None:
-            claims["identity"] = Formed(row["identity"], form=can_be_identity, must="the token of a charge")
+        claims["identity"] = Formed(row["identity"], form=can_be_identity, must="the token of a charge")
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
         if "beliefs" in row:
             claims["beliefs"] = Exact(charge.beliefs(row["dataset"]))

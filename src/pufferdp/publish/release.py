@@ -154,7 +154,7 @@ def release(
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
-        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
         last: read only those up to this place, itself included; a date is the whole day. With either, the series goes

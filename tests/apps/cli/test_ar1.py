@@ -17,7 +17,7 @@ ROWS = "time,bpm\n" + "".join(
     f"2024-05-01 {n // 60:02}:{n % 60:02},{'' if n % 50 == 7 else round(70 + 4 * x, 1)}\n"
     for n, x in enumerate(_numbers)
 )
-READ = ["--column", "bpm", "--order", "time", "--missing", "hole"]
+READ = ["--column", "bpm", "--order", "time", "--missing", "keep"]
 ASK = ["--query", "mean", "--clip", "50", "90", "--epsilon", "1"]
 
 

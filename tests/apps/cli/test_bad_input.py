@@ -293,15 +293,15 @@ DATA = [
         data_csv=csv("steps", "10", "many"),
     ),
     case("sum of text", [*but(RELEASE, query="sum"), "--clip", "0", "9"], "rest", "row 1", "number"),
-    case("missing value", RELEASE, "row 2", "--missing hole", data_csv=csv("activity,n", "rest,1", ",2", "rest,3")),
+    case("missing value", RELEASE, "row 2", "--missing keep", data_csv=csv("activity,n", "rest,1", ",2", "rest,3")),
     case(
         "all values missing",
-        but(RELEASE, missing="hole"),
+        but(RELEASE, missing="keep"),
         "activity",
         "missing",
         data_csv=csv("activity,n", ",1", ",2"),
     ),
-    case("missing unknown", but(RELEASE, missing="drop"), "drop", "hole"),
+    case("missing unknown", but(RELEASE, missing="drop"), "drop", "keep"),
     case("order missing in a row", but(RELEASE, order="n"), "'n'", "1", data_csv=csv("activity,n", "rest,1", "rest,")),
     case("by missing in a row", but(RELEASE, by="n"), "'n'", "1", data_csv=csv("activity,n", "rest,a", "rest,")),
     case(
@@ -338,7 +338,7 @@ DATA = [
         model_json=changed(start=[0.5, 0.5]),
         data_csv=csv("time,activity", "2024-01-01 00:00:00,rest", "2024-01-01 01:00:00,rest"),
     ),
-    case("missing break", but(RELEASE, missing="break"), "missing is 'break'", "it must be refuse, or hole"),
+    case("missing break", but(RELEASE, missing="break"), "missing is 'break'", "it must be refuse, or keep"),
 ]
 
 FITS = [
@@ -359,7 +359,7 @@ FITS = [
     case("fit bins miss a number", but(FIT, column="steps", bins="0,50,100"), "'110'", "0 to 100"),
     case("fit out in a missing folder", but(FIT, out="no/m.json"), "no/m.json"),
     case("fit gap without order", but(FIT, restart="1h"), "1h", "--order"),
-    case("fit missing value", FIT, "row 2", "--missing hole", data_csv=csv("activity,n", "rest,1", ",2", "rest,3")),
+    case("fit missing value", FIT, "row 2", "--missing keep", data_csv=csv("activity,n", "rest,1", ",2", "rest,3")),
 ]
 
 VERIFY = [

@@ -75,7 +75,7 @@ def test_plans_over_families(run: Run) -> None:
         (f"release rows.csv --model g.json --by house {SUM}", 2, "id is missing"),
         (f"release rows.csv --model g.json --by house --id house {SUM}", 2, "by and id are both 'house'"),
         (f"release rows.csv --model l.json {SUM}", 2, "the data has 6 rows; the model allows at most 3"),
-        (f"release rows.csv --model l.json --by house --missing hole {SUM}", 2, "missing is 'hole'"),
+        (f"release rows.csv --model l.json --by house --missing keep {SUM}", 2, "missing is 'keep'"),
         ("release rows.csv --model l.json --column height --by house --query mean --epsilon 1", 2, "--clip A B"),
         ("release rows.csv --model l.json --column who --by house --query sum --clip 0 1 --epsilon 1", 2, "'father'"),
         ("plan l.json --query histogram --epsilon 1", 2, "histogram is about states"),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pufferdp.apps.papers import EXPERIMENTS, experiment, to_dict
-from pufferdp.apps.papers.base import Setting
+from pufferdp.basics import plugins
+from pufferdp_papers import EXPERIMENTS, Setting, experiment, to_dict
 from tests.apps.cli.conftest import Run, listing
 from tests.apps.cli.test_bad_input import check_sentence
 
@@ -71,3 +71,10 @@ def test_bad_questions_are_refused(args: list[Any], words: str, run: Run, folder
     assert (result.code, result.out) == (2, "")
     check_sentence(result, (words,))
     assert listing(folder) == before
+
+
+def test_without_the_papers_one_sentence_says_how_to_install_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_registered", lambda group: {})
+    result = run("reproduce", "--list")
+    assert (result.code, result.out) == (2, "")
+    check_sentence(result, ("pufferdp-papers", "pip install"))

@@ -211,7 +211,7 @@ def test_a_figure_has_all_groups_or_says_what_it_leaves_out(run: Run, folder: Pa
         rows = [f"{start + timedelta(days=n, hours=h)},rest" for n in range(days) for h in (0, 1)]
         (folder / name).write_text("t,x\n" + "\n".join(rows) + "\n")
     asked = ["--model", "m.json", "--column", "x", "--order", "t", "--per", "day", "--query", "count:rest"]
-    asked += ["--epsilon", "1", "--missing", "hole", "--figure", "f.svg", "--overwrite"]
+    asked += ["--epsilon", "1", "--missing", "keep", "--figure", "f.svg", "--overwrite"]
     whole = run("release", "year.csv", *asked)
     assert (whole.code, whole.err) == (0, ""), whole.err
     part = run("release", "years.csv", *asked)

@@ -218,7 +218,7 @@ def test_the_commands_for_an_upload_are_right(served: Served, run: Run) -> None:
     content = "\n".join(["minute,who is it,a 'value'", *rows]).encode()
     Path("my data.csv").write_bytes(content)
     data = served.upload("data", "my data.csv", content)["done"]
-    reading = {"column": "a 'value'", "order": "minute", "by": "who is it", "restart": "4", "missing": "hole"}
+    reading = {"column": "a 'value'", "order": "minute", "by": "who is it", "restart": "4", "missing": "keep"}
     model = served.done("fit", data=data["key"], reading=reading, bins="0,25,50")
     asked = {"model": model["key"], "data": data["key"], "reading": reading, "epsilon": 0.5, "adversary": "pufferfish"}
     found = served.done("plan", **asked, query="mean", clip=[0, 40])

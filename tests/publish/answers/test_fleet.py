@@ -190,13 +190,13 @@ def test_ties_and_missing_values_are_refused_with_their_place() -> None:
         release_fleet(table, models=MODELS, query="histogram", **ASKED)
     table = pl.DataFrame({"who": ["ann", "bob"], "time": [1, 1], "state": ["rest", None]})
     with pytest.raises(DataError, match="every value of 'bob' is missing"):
-        release_fleet(table, models=MODELS, query="histogram", missing="hole", **ASKED)
+        release_fleet(table, models=MODELS, query="histogram", missing="keep", **ASKED)
 
 
 def test_a_fitted_model_knows_its_own_data(rows: pl.DataFrame) -> None:
     mine = rows.filter(pl.col("who") == "ann")
-    model = fit(mine, column="state", order="time", missing="hole").model
-    fleet = release_fleet(mine, models={"ann": model}, query="histogram", missing="hole", **ASKED)
+    model = fit(mine, column="state", order="time", missing="keep").model
+    fleet = release_fleet(mine, models={"ann": model}, query="histogram", missing="keep", **ASKED)
     assert any("fitted" in warning for warning in fleet.releases["ann"].certificate.warnings)
 
 

@@ -29,7 +29,7 @@ def series(missing="refuse", gone=(), **more):
         series(),
         series(by="who"),
         series(first="2024-01-02"),
-        series(missing="hole", gone=(40, 41)),
+        series(missing="keep", gone=(40, 41)),
     ],
     ids=["whole", "people", "part", "holes"],
 )

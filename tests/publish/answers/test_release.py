@@ -231,7 +231,7 @@ def test_a_mechanism_that_does_not_apply_is_refused():
 def test_household_power(shared_data):
     """The 40,963 minutes at 200 W: fitted, planned, released, verified; states that were not visited are said."""
     path = shared_data / "power" / "household_minute.csv.gz"
-    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "hole"}
+    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "keep"}
     fitted = fit(path, bins="width:0.2:0:10.2", **options)
     assert fitted.unvisited
     done = release(path, model=fitted.model, query="frequency", epsilon=1.0, **options)

@@ -63,12 +63,12 @@ def test_numbers_are_not_rounded_one_by_one():
 def test_holes_are_read_as_one_series():
     """Missing numbers and rows that are not there: the records that are left are one series, and no less."""
     holes = ROWS.assign(bpm=ROWS["bpm"].where(ROWS.index % 2 == 0))
-    certificate = release(holes, model=MODEL, query="sum", missing="hole", **READ).certificate
+    certificate = release(holes, model=MODEL, query="sum", missing="keep", **READ).certificate
     assert certificate.data.lengths == [[30, 1]]
     assert certificate.data.dropped == 30
     assert certificate.noise.scale == pytest.approx(35 * ar1_factor(0.9, 30))
     assert verify(certificate).problems == ()
-    absent = release(ROWS[::3], model=MODEL, query="sum", missing="hole", **READ).certificate
+    absent = release(ROWS[::3], model=MODEL, query="sum", missing="keep", **READ).certificate
     assert absent.data.lengths == [[20, 1]]
     assert absent.noise.scale == pytest.approx(35 * ar1_factor(0.9, 20))
     with pytest.raises(DataError, match="missing in 30 rows"):
@@ -124,7 +124,7 @@ def test_one_record_needs_no_more_than_dp():
         ({"query": "mean", "clip": None}, QueryError, "clip it with clip="),
         ({"query": "mean", "id": "time"}, ParameterError, "positions only"),
         ({"query": "mean", "column": "time", "order": None}, DataError, "time"),
-        ({"query": "mean", "missing": "break"}, (ParameterError, DataError), "hole"),
+        ({"query": "mean", "missing": "break"}, (ParameterError, DataError), "keep"),
         ({"query": "mean", "delta": 1e-6, "mechanism": "gaussian-tight"}, NotApplicableError, "gaussian-tight"),
     ],
 )

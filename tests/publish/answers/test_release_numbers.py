@@ -91,7 +91,7 @@ def test_a_family_must_be_complete():
         ({"query": Query.of_function(lambda chains: 0.0, 1.0)}, QueryError, "function is about states"),
         ({"order": "place"}, ParameterError, "order is 'place'; it is for series"),
         ({"restart": 3.0, "order": "place"}, ParameterError, "it is for series"),
-        ({"missing": "hole"}, ParameterError, "missing is 'hole'"),
+        ({"missing": "keep"}, ParameterError, "missing is 'keep'"),
         ({"bins": "0,1,2"}, ParameterError, "bins are for series"),
         ({"mechanism": "quilt-exact"}, NotApplicableError, "real numbers"),
         ({"mechanism": "quilt-approx"}, NotApplicableError, "not a chain"),

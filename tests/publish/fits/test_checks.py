@@ -98,7 +98,7 @@ def test_the_path_has_every_record_and_joins_neighbours_alone(engine):
     data = frame()
     data.loc[[7, 30], "x"] = None
     data = data.drop(index=[12, 13, 45])
-    layout = Layout(column="x", order="t", by="who", step="20min", missing="hole")
+    layout = Layout(column="x", order="t", by="who", step="20min", missing="keep")
     series, coding = open_series(engine(data), layout), Coding(labels=("a", "b"))
     path = series.path(coding)
     there = data.dropna()

@@ -124,10 +124,10 @@ def test_bad_clocks_are_refused(given, kind, message):
 def test_slots_that_were_never_seen_are_named():
     half = frame(TRUE, 9).filter(pl.col("time").dt.hour() < 21)
     with pytest.raises(DataError, match="begins from 21:00 to 22:00, from 22:00 to 23:00, from 23:00 to 24:00"):
-        pufferdp.fit(half, column="state", order="time", clock="hour", missing="hole")
+        pufferdp.fit(half, column="state", order="time", clock="hour", missing="keep")
     weekdays = frame(TRUE, 14).filter(pl.col("time").dt.weekday() < 6)
     with pytest.raises(DataError, match=r"on a Saturday, on a Sunday, and a clock needs .* with fewer slots"):
-        pufferdp.fit(weekdays, column="state", order="time", clock="day", missing="hole")
+        pufferdp.fit(weekdays, column="state", order="time", clock="day", missing="keep")
 
 
 def test_times_on_no_step_are_refused():
@@ -151,8 +151,8 @@ def test_a_state_that_is_never_left_in_a_slot_has_the_row_of_all_slots():
     moves = counted(data, 2)
     assert moves[0, 1].sum() > 0  # only the last record of the day before
     late = data.filter(pl.col("time").dt.hour() != 0)
-    again = pufferdp.fit(late, column="state", order="time", clock=2, states=["rest", "active"], missing="hole").model
-    whole = pufferdp.fit(late, column="state", order="time", states=["rest", "active"], missing="hole").model
+    again = pufferdp.fit(late, column="state", order="time", clock=2, states=["rest", "active"], missing="keep").model
+    whole = pufferdp.fit(late, column="state", order="time", states=["rest", "active"], missing="keep").model
     assert found.transitions[0, 0] == pytest.approx([1, 0])
     assert again.transitions[0, 1] == pytest.approx(whole.transition[1])
 

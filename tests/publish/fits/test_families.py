@@ -168,7 +168,7 @@ def test_people_and_missing_observations() -> None:
     rows = TWO_KINDS.draw(300, 12, seeded(3))
     frame = pd.DataFrame({"who": np.repeat(np.arange(12), 300), "t": np.tile(np.arange(300), 12), "s": rows.ravel()})
     frame["s"] = [None if n % 50 == 20 else "rb"[x] for n, x in enumerate(frame["s"])]
-    made = fit(frame, column="s", order="t", by="who", missing="hole", checks=False)
+    made = fit(frame, column="s", order="t", by="who", missing="keep", checks=False)
     assert made.comparison.clusters == "people"
     assert made.comparison.chosen is not None and made.comparison.chosen.family == "hidden"
 

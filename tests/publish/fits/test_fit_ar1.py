@@ -88,10 +88,10 @@ def test_a_step_across_a_hole_is_no_single_step():
     rng = np.random.default_rng(4)
     numbers = frame(drawn(0.9, 4000, rng))
     pieces = pd.concat([numbers[n : n + 40] for n in range(0, 4000, 100)])
-    found = fit(pieces, missing="hole", **READ).model.coefficient
+    found = fit(pieces, missing="keep", **READ).model.coefficient
     assert found == pytest.approx(0.9, abs=0.03)
     absent = numbers.assign(bpm=numbers["bpm"].where(np.arange(4000) % 10 < 4))
-    assert fit(absent, missing="hole", **READ).model.coefficient == pytest.approx(0.9, abs=0.03)
+    assert fit(absent, missing="keep", **READ).model.coefficient == pytest.approx(0.9, abs=0.03)
 
 
 def test_people_have_means_of_their_own():

@@ -276,7 +276,7 @@ def test_holes_and_missing_values_are_no_records(tmp_path: Path) -> None:
     values = ["rest", "active", "", "rest", "rest", "active", "rest", "rest"]
     (tmp_path / "in.csv").write_text("state\n" + "".join(f"{v}\n" if v else '""\n' for v in values))
     made = pufferdp.flip(
-        tmp_path / "in.csv", model=MODEL, column="state", epsilon=4.0, missing="hole", out=tmp_path / "out.csv"
+        tmp_path / "in.csv", model=MODEL, column="state", epsilon=4.0, missing="keep", out=tmp_path / "out.csv"
     )
     found = pufferdp.estimate(tmp_path / "out.csv", made.certificate, series=True)
     assert found.records == 7

@@ -261,12 +261,12 @@ def test_missing_values_stay_missing(folder: Path):
     with pytest.raises(pufferdp.DataError, match="missing"):
         pufferdp.flip("gaps.csv", out="o.csv", **USUAL)
     assert not (folder / "o.csv").exists()
-    done = pufferdp.flip("gaps.csv", missing="hole", **USUAL)
+    done = pufferdp.flip("gaps.csv", missing="keep", **USUAL)
     assert [v is None for v in done.values] == [False, True, False, True, False]
     assert (done.certificate.data.lengths, done.certificate.data.holes) == ([[3, 1]], 2)
     sink = io.BytesIO()
     with open("gaps.csv", "rb") as source:
-        pufferdp.flip_stream(source, sink, missing="hole", **USUAL)
+        pufferdp.flip_stream(source, sink, missing="keep", **USUAL)
     assert [line == "" for line in sink.getvalue().decode().split("\n")[1:6]] == [False, True, False, True, False]
 
 

@@ -169,7 +169,7 @@ def test_a_fair_coin_costs_next_to_nothing():
     assert 0 < noise_charge((half, half), ((half, half), (half, half)), longest=9).dp_loss < 1e-15
 
 
-@pytest.mark.parametrize("way", [{"order": "t"}, {"by": "who"}, {"missing": "hole"}, {"order": "t", "restart": 3.0}])
+@pytest.mark.parametrize("way", [{"order": "t"}, {"by": "who"}, {"missing": "keep"}, {"order": "t", "restart": 3.0}])
 def test_rows_that_are_not_one_series_are_refused(way: dict[str, Any]):
     frame = series(9).assign(t=range(9), who="a")
     with pytest.raises(NotApplicableError, match="noise that is a chain"):

@@ -52,7 +52,7 @@ def test_a_stream_has_the_moves_of_its_table(
         column="state",
         order="t" if order else None,
         by="who" if by else None,
-        missing="hole",
+        missing="keep",
         step=step,
         independent=by,
     )
@@ -61,7 +61,7 @@ def test_a_stream_has_the_moves_of_its_table(
     passed = change_lines(source, io.BytesIO(), layout, CODING, CODING.labels, lambda codes: codes, refuse=seen.update)
     # A frame without an order is refused; the same rows are in order by their number.
     numbered = frame.with_columns(n=pl.int_range(pl.len()))
-    read = layout if order else Layout(column="state", order="n", by=layout.by, missing="hole", independent=by)
+    read = layout if order else Layout(column="state", order="n", by=layout.by, missing="keep", independent=by)
     series = open_series(numbered, read)
     table = set().union(*series.moves(CODING).values())
     if order and step is not None:  # before the first record a table counts its rows, and a stream the steps
@@ -125,9 +125,9 @@ def test_impossible_moves_are_refused_line_by_line(
     [
         (["00:00", "00:05", "00:10"], {}, None),
         (["00:00", "00:05", "00:20"], {}, "comes 3 of the model's steps of 5min after the one before"),
-        (["00:00", "00:05", "00:20"], {"missing": "hole"}, None),
-        (["00:00", "00:05", "00:12"], {"missing": "hole"}, "not a whole number of the model's steps"),
-        (["00:00", "00:10", "00:05"], {"missing": "hole"}, "does not come after the one before it"),
+        (["00:00", "00:05", "00:20"], {"missing": "keep"}, None),
+        (["00:00", "00:05", "00:12"], {"missing": "keep"}, "not a whole number of the model's steps"),
+        (["00:00", "00:10", "00:05"], {"missing": "keep"}, "does not come after the one before it"),
     ],
 )
 def test_times_of_a_stream_are_compared_with_the_step(

@@ -139,13 +139,13 @@ def test_the_chain_goes_on_behind_a_missing_value(tmp_path: Path) -> None:
     data, out = write(tmp_path / "d.csv", values), tmp_path / "o.csv"
     with pytest.raises(DataError, match="missing in 1 row, first at row 26"):
         redact(data, out=out)
-    result = redact(data, out=out, private=[27, 10], missing="hole")
+    result = redact(data, out=out, private=[27, 10], missing="keep")
     assert [tuple(span) for span in result.certificate.data.chains] == [(1, 60)]  # type: ignore[union-attr]
     published = read(out)
     assert (published[9], published[25] in ("", "*"), published[26]) == ("*", True, "*")
     assert result.leakage <= 1
     assert pufferdp.verify(result.certificate.to_dict()).valid  # type: ignore[union-attr]
-    hidden = redact(data, out=tmp_path / "other.csv", private=[26], missing="hole")
+    hidden = redact(data, out=tmp_path / "other.csv", private=[26], missing="keep")
     assert 0 < hidden.leakage <= 1  # what surrounds it shows it
 
 

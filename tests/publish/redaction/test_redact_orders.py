@@ -27,7 +27,7 @@ from tests.strategies import examples
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.5, 0.5]], states=("rest", "active"))
 USUAL: dict[str, Any] = {"model": CHAIN, "column": "activity", "epsilon": 0.8}
-READ: dict[str, Any] = {"order": "time", "by": "who", "restart": 2, "missing": "hole"}
+READ: dict[str, Any] = {"order": "time", "by": "who", "restart": 2, "missing": "keep"}
 
 
 def table(generator: np.random.Generator, records: int) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def test_refusals(more: dict[str, Any], error: type[Exception], said: str, tmp_p
     )
     frame.to_csv(tmp_path / "d.csv", index=False)
     with pytest.raises(error, match=said):
-        pufferdp.redact(tmp_path / "d.csv", out=tmp_path / "o.csv", missing="hole", **{**USUAL, **more})
+        pufferdp.redact(tmp_path / "d.csv", out=tmp_path / "o.csv", missing="keep", **{**USUAL, **more})
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -174,11 +174,11 @@ def test_a_tilted_model_beside_missing_values_is_the_law_of_the_marks(
     frame.to_csv(tmp_path / "d.csv", index=False)
     row = int(frame.index[frame["time"] == (4 if 4 not in gone else 3 if 3 not in gone else 6)][0]) + 1
     made = pufferdp.redact(
-        tmp_path / "d.csv", out=tmp_path / "o.csv", model=chain, column="activity", order="time", missing="hole",
+        tmp_path / "d.csv", out=tmp_path / "o.csv", model=chain, column="activity", order="time", missing="keep",
         private=[row], epsilon=1.0, adversary="pufferfish", sampler=SeededSampler(2),
     )  # fmt: skip
     shown = pd.read_csv(tmp_path / "o.csv")
-    tilted = tilted_from_file(made, tmp_path / "o.csv", Layout(column="activity", order="time", missing="hole"))
+    tilted = tilted_from_file(made, tmp_path / "o.csv", Layout(column="activity", order="time", missing="keep"))
     marked = {int(t): n + 1 for n, (t, value) in enumerate(shown.itertuples(index=False)) if value == "*"}
     assert tilted.records == tuple(map(str, marked.values()))
     weights = np.ones((8, 2))

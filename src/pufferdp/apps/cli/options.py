@@ -76,8 +76,8 @@ Missing = Annotated[
     str,
     typer.Option(
         "--missing",
-        help="Missing values: refuse them, or hole: the chain goes on past them.",
-        autocompletion=_one_of("refuse", "hole"),
+        help="Missing values: reject them (refuse), or keep them as unobserved time steps (keep).",
+        autocompletion=_one_of("refuse", "keep"),
     ),
 ]
 Queries = Annotated[

@@ -38,7 +38,7 @@ def plan(
         typer.Option("--part", help="The chains are parts of series that go on, as with --from and --to of release."),
     ] = False,
     holes: Annotated[
-        bool, typer.Option("--holes", help="Records will be missing between those read, as with --missing hole.")
+        bool, typer.Option("--holes", help="Records will be missing between those read, as with --missing keep.")
     ] = False,
     unit: options.UnitName = None,
     secret: options.SecretText = None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
+
+_GROUP: Final = "pufferdp.experiments"
 
 
 def reproduce(
@@ -24,22 +26,31 @@ def reproduce(
     """Recompute a paper's table or figure, with our numbers beside the paper's."""
     from pathlib import Path
 
-    from pufferdp.apps.papers import EXPERIMENTS, experiment, listing, to_dict
-    from pufferdp.apps.papers.base import Setting
-    from pufferdp.apps.papers.page import experiment_panels
-
+    papers = _installed_papers()
     if name is None or list_all:
         if name is not None or figure is not None:
             raise ParameterError("--list goes with no name and no --figure; leave it out to run an experiment")
-        options.show({"experiments": [entry.to_dict() for entry in EXPERIMENTS]}, listing(), as_json)
+        stated = [entry.to_dict() for entry in papers.EXPERIMENTS]
+        options.show({"experiments": stated}, papers.listing(), as_json)
         return
-    chosen = experiment(name)
+    chosen = papers.experiment(name)
     outputs = Outputs({"figure": figure}, sources={"the data": data}, overwrite=overwrite)
     with options.progress() as progress:
         progress(f"computing {chosen.name}")
-        result = chosen.run(Setting(None if data is None else Path(data), progress))
+        result = chosen.run(papers.Setting(None if data is None else Path(data), progress))
         text = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
         progress("drawing")
-        outputs.show(
-            to_dict(chosen, result), text, as_json, lambda path: experiment_panels(result, chosen.about).save(path)
-        )
+        outputs.show(papers.to_dict(chosen, result), text, as_json, lambda path: result.panels(chosen.about).save(path))
+
+
+def _installed_papers() -> Any:
+    """The module of the distribution ``pufferdp-papers``, found by its entry point."""
+    from pufferdp.basics.plugins import names, plugin
+
+    if "papers" not in names(_GROUP):
+        from pufferdp.basics.extras import checkout_folder
+
+        checkout = checkout_folder()
+        source = "pufferdp-papers" if checkout is None else f"'{checkout / 'papers'}'"
+        raise ParameterError(f"reproduce needs the package pufferdp-papers: pip install {source}")
+    return plugin(_GROUP, "papers")

@@ -47,7 +47,7 @@ def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> d
     progress("looking at the column")
 
     def scan() -> dict[str, Any]:
-        series = open_series(inputs.file(data), Layout(column=column, missing="hole", rows_in_order=True))
+        series = open_series(inputs.file(data), Layout(column=column, missing="keep", rows_in_order=True))
         try:
             span: tuple[float, float] | None = series.number_range()
         except DataError:
@@ -184,7 +184,7 @@ def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, colum
         raise ModelError("a series is redacted under a Markov chain; choose another model")
 
     def scan() -> dict[str, Any]:
-        layout = Layout(column=column, missing="hole", rows_in_order=True)
+        layout = Layout(column=column, missing="keep", rows_in_order=True)
         coding = coding_of(believed)
         file = inputs.file(data)
         open_series(file, layout).counts(coding)  # refuses what is no state, with the place
@@ -214,7 +214,7 @@ def design(
     rows = named.rows
     if named.times and data is not None and column is not None:
         progress("looking up the times")
-        layout = Layout(column=column, order=order, missing="hole", step=believed.step)
+        layout = Layout(column=column, order=order, missing="keep", step=believed.step)
         named.check(layout)
         series = open_series(inputs.file(data), layout, rows=True)
         rows = named.rows_in(Placement(series=series, coding=coding_of(believed)))

@@ -37,7 +37,7 @@ class Reading(JobRequest):
     order: Name | None = None
     by: Name | None = None
     restart: Annotated[float | str | None, BeforeValidator(_number_or_text)] = None
-    missing: Literal["refuse", "hole"] = "refuse"
+    missing: Literal["refuse", "keep"] = "refuse"
     independent: bool = False
 
 

@@ -261,7 +261,7 @@ def plan(
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
         part: whether the chains are parts of series that go on before and after them, as for a release from a stretch.
-        holes: whether records are missing between those that will be read, as with ``missing="hole"`` of a release.
+        holes: whether records are missing between those that will be read, as with ``missing="keep"`` of a release.
         unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         secret: the only secret, in place of every record's value: ``ever:STATE:FROM..TO``, in a state at some time in a
             stretch against never; or ``all:FROM..TO``, what all records of the stretch hold.

@@ -56,8 +56,7 @@ class Problem:
     secrets: Secrets | None = None
     """Secrets of one's own; without them every record's value is one."""
     independent_noise: bool = False
-    """Whether each number of a histogram has noise of its own, which adds up to anything. Releases of version 0.1 had,
-    and their certificates say so by saying nothing else."""
+    """Whether each number of a histogram has noise of its own, which adds up to anything."""
     delta: float = 0.0
     """What mechanisms with approximate promises may add to every probability; the others do without."""
     part: bool = False

@@ -393,7 +393,7 @@ def _read(source: object, c: SeriesCertificate, number: int) -> Device:
         rows_in_order=True,
         by=c.data.by,
         restart=c.data.gap,
-        missing="refuse" if c.data.missing == "refuse" else "hole",
+        missing="refuse" if c.data.missing == "refuse" else "keep",
         step=c.data.step,
         independent=c.data.by is not None,
     )

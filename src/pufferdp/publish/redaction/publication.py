@@ -162,7 +162,7 @@ def redact(
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
-        missing: ``"refuse"``, or ``"hole"`` (a missing value is a record that is never shown).
+        missing: ``"refuse"``, or ``"keep"`` (a missing value is an unobserved time step).
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: refused, and ``last`` too: a redaction is of a whole series, and a stretch is cut from what it writes.
         last: the same.

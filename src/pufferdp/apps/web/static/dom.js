@@ -177,7 +177,7 @@ export function codeBox() {
 
 // The library speaks to the command line; here its options have other names.
 const NAMES = [
-  ["--missing hole", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--rows-in-order", "“Order”: the rows are in time order"], ["--by", "“People”"], ["--independent", "“Are people independent?”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
+  ["--missing keep", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--rows-in-order", "“Order”: the rows are in time order"], ["--by", "“People”"], ["--independent", "“Are people independent?”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
   ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
   ["--split", "“Share”"], ["--per", "“A row for each”"], ["--dp-epsilon", "“DP ε that it claims”"],
 ];

@@ -68,7 +68,7 @@ export class Source {
     this.by = select([], undefined, again);
     this.restart = el("input", { type: "text", placeholder: "8h", on: { change: again } });
     this.independent = select([["no", "only if they look like people"], ["yes", "yes, whatever they look like"]], "no", again);
-    this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on past it"]], "refuse", again);
+    this.missing = select([["refuse", "stop and tell me"], ["keep", "keep them as unobserved time steps"]], "refuse", again);
     this.models = select([], this.believed, (key) => this.believe(key));
     this.bins = el("input", { type: "text", placeholder: "0,50,100,200", on: { change: again } });
     this.confidence = select([["", "one chain, the likeliest"], ["0.95", "all chains that fit, with 95 % confidence"]], "", again);
