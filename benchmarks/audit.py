@@ -120,7 +120,7 @@ class Case:
 
 
 class Responses:
-    """A stream: randomised response at every step, whose law an audit has to learn."""
+    """A stream: randomised response at every step, whose distribution an audit has to learn."""
 
     name, dp_loss = "randomised response", 1.0
 
@@ -165,10 +165,11 @@ def _beside(chain: MarkovChain, n: int, sigma: float, delta: float) -> float:
     """What a count with Gaussian noise leaks beside a delta, by half-lines of the output, to the worst adversary.
 
     Of two states whose records attract each other the likelihood ratio grows with the output, so no event says more.
-    The law of the count given the target is the sum of its sides'; each side ends at a known state or with the series.
+    The distribution of the count given the target is the sum of its sides'; each side ends at a known state or with the
+    series.
     """
     table, start, i = chain.transition, chain.stationary, n // 2
-    laws = []
+    distributions = []
     for steps, kernel in ((i, start[:, None] * table / start), (n - 1 - i, table.T)):
         # Backwards from the target: joint weights of (state, count) after each step; known ends stop it early.
         weights = np.zeros((2, 2, steps + 1))  # target, state, count
@@ -182,12 +183,12 @@ def _beside(chain: MarkovChain, n: int, sigma: float, delta: float) -> float:
                 side.append(weights.sum(axis=1))
             else:
                 side += list(np.einsum("us,tsc->utc", kernel, weights))
-        laws.append([law / law.sum(axis=1, keepdims=True) for law in side])
+        distributions.append([distribution / distribution.sum(axis=1, keepdims=True) for distribution in side])
     at = np.arange(-6 * sigma, n + 6 * sigma, sigma / 8)
     tail = np.array([[1 - NormalDist(c, sigma).cdf(y) for c in range(n + 1)] for y in at])
     best = 0.0
-    for before in laws[0]:
-        for after in laws[1]:
+    for before in distributions[0]:
+        for after in distributions[1]:
             counts = [np.convolve(before[x], after[x])[:n] for x in (0, 1)]
             over = tail[:, 1:] @ counts[1], tail[:, :-1] @ counts[0]
             for likelier, other in (over, (1 - over[1], 1 - over[0])):

@@ -55,11 +55,11 @@ def gain(what: str, problem: Problem, mechanism: str) -> Gain:
     scale = next(m for m in MECHANISMS if m.name == mechanism).calibrate(problem).scale
     prior = answer_prior(problem)
     assert prior is not None
-    points, law = prior.points, prior.law.masses
+    points, distribution = prior.points, prior.distribution.masses
     far = math.ceil(_BEYOND * scale)
     noisy = np.arange(-far, problem.records + far + 1)
     q = math.exp(-1 / scale)
-    joint = law[:, None] * (1 - q) / (1 + q) * q ** np.abs(noisy - points[:, None])
+    joint = distribution[:, None] * (1 - q) / (1 + q) * q ** np.abs(noisy - points[:, None])
     found = [denoise(problem, int(y), problem.noise(scale)) for y in noisy]
     # Answers so far out that there is no estimate keep the clamped one; all together they are rarer than 1e-6.
     means = [
@@ -68,7 +68,12 @@ def gain(what: str, problem: Problem, mechanism: str) -> Gain:
     ]
     errors = [
         float((joint * (guess - points[:, None]) ** 2).sum())
-        for guess in (noisy, np.clip(noisy, 0, problem.records), np.full(len(noisy), law @ points), np.array(means))
+        for guess in (
+            noisy,
+            np.clip(noisy, 0, problem.records),
+            np.full(len(noisy), distribution @ points),
+            np.array(means),
+        )
     ]
     return Gain(what, mechanism, problem.epsilon, scale, *errors)
 
@@ -91,7 +96,7 @@ def run(report: Report) -> None:
         report.row(f"{g.what}, epsilon {g.epsilon:g}, {g.mechanism}", g.denoised / min(g.clamped, g.model), "", 1.0)
     print("\n" + "\n".join(g.row() for g in found))
 
-    report.title("the law of a count: seconds")
+    report.title("the distribution of a count: seconds")
     steps = np.array([0, 1])
     for records in sized((10**4, 10**5, 10**6), (100,)):
         took = seconds(lambda n=records: chain_total(ACTIVITY, ((n, 1),), steps), 1)

@@ -42,7 +42,7 @@ def odds() -> tuple[float, float]:
 
 
 def cost(query: str) -> Cost:
-    """What the promise costs for one statistic of the week, for an adversary who may know any records."""
+    """What the guarantee costs for one statistic of the week, for an adversary who may know any records."""
     plan = pufferdp.plan(WEARER, query, epsilon=EPSILON, length=RECORDS)
     best, dp = plan.best.calibration, plan.candidate("per-record-dp").calibration
     assert best is not None
@@ -50,10 +50,10 @@ def cost(query: str) -> Cost:
     return Cost(
         query=query,
         dp_scale=dp.scale,
-        dp_error=dp.law.accuracy(BETA).alpha,
+        dp_error=dp.distribution.accuracy(BETA).alpha,
         mechanism=plan.best.mechanism,
         scale=best.scale,
-        error=best.law.accuracy(BETA).alpha,
+        error=best.distribution.accuracy(BETA).alpha,
     )
 
 
@@ -76,10 +76,10 @@ def _bars(axis: str, dp: float, ours: float, written: str) -> Chart:
 
 def figure() -> Panels:
     """What one count gives away and how far off it is, with either noise."""
-    leaked, promised = odds()
+    leaked, guaranteed = odds()
     week = cost("count:active")
     parts = (
-        _bars("factor by which someone's odds about one moment can shift, at most", leaked, promised, "×{}"),
+        _bars("factor by which someone's odds about one moment can shift, at most", leaked, guaranteed, "×{}"),
         _bars(f"95 % error bound of the count, out of {RECORDS:,} records", week.dp_error, week.error, "{}"),
     )
     title = f"How often was the wearer active? One count over a week, epsilon {EPSILON:g}"

@@ -25,7 +25,7 @@ from pufferdp.publish.answers.kind import charge_of
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 WAITERS, SECONDS, MANY = sized((50, 8.0, 1_000_000), (2, 0.5, 200))
-RANGES, PEOPLE, STRETCHES = sized((100_000, 1_000_000, 10_000), (200, 300, 10))
+RANGES, PEOPLE, SEGMENTS = sized((100_000, 1_000_000, 10_000), (200, 300, 10))
 DAY = 86_400 * 10**9
 WAIT, GO, STOP = range(3)
 
@@ -147,7 +147,7 @@ def _fill(ledger: Ledger, charges: list[Charge]) -> None:
 
 
 def _ranges(report: Report, folder: Path) -> None:
-    """Releases on stretches of their own, with gaps between them: one after another, and in any order."""
+    """Releases on segments of their own, with gaps between them: one after another, and in any order."""
     report.title(f"{RANGES:,} releases on ranges, in seconds of a processor")
     for words in ("in order", "in random order"):
         place, empty = folder / f"{words}.db", folder / f"{words}, empty.db"
@@ -178,17 +178,17 @@ def _again(ledger: Ledger, days: list[int]) -> Callable[[], object]:
 
 def _day(number: int, times: float = 1.0) -> Charge:
     """A loss on most of a day; not every day has the same."""
-    stretch = Range(first=number * DAY, last=(number + 1) * DAY - 300 * 10**9)
+    segment = Range(first=number * DAY, last=(number + 1) * DAY - 300 * 10**9)
     loss = times * (1 + number % 7) * 2.0**-10
-    return Charge(kind="dp", dp_loss=loss, longest=288, ranges=Ranges(unit="time", order="time", parts=(stretch,)))
+    return Charge(kind="dp", dp_loss=loss, longest=288, ranges=Ranges(unit="time", order="time", parts=(segment,)))
 
 
 def _people(report: Report, folder: Path) -> None:
     """From a Parquet file to a charged answer with its certificate; once more, when everybody is in the ledger."""
     path, place = folder / "people.parquet", folder / "people.db"
-    report.title(f"{PEOPLE:,} people in one release, on {STRETCHES:,} stretches, in seconds of a processor")
+    report.title(f"{PEOPLE:,} people in one release, on {SEGMENTS:,} segments, in seconds of a processor")
     duckdb.sql(
-        f"COPY (SELECT 'p' || (i // 3) AS who, TIMESTAMP '2024-01-01' + INTERVAL (i % 3 + i // 3 % {STRETCHES}) HOUR "
+        f"COPY (SELECT 'p' || (i // 3) AS who, TIMESTAMP '2024-01-01' + INTERVAL (i % 3 + i // 3 % {SEGMENTS}) HOUR "
         f"AS t, CASE hash(i) % 3 WHEN 0 THEN 'active' ELSE 'rest' END AS state FROM range({3 * PEOPLE}) r(i)) "
         f"TO '{path}' (FORMAT parquet)"
     )

@@ -1,4 +1,4 @@
-"""Bayesian networks and laws of counts: exact inference against one einsum a question, and what a plan costs."""
+"""Bayesian networks and distributions of counts: exact inference against one einsum, and the cost of a plan."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def run(report: Report) -> None:
     count(20, "stationary")  # warm: imports
     report.title("wasserstein, two states, count, epsilon 1, pufferfish; cubic in T would be 8 times from 250 to 500")
     for start in ("stationary", "any"):
-        # Where the chain may start anywhere there are twice as many laws and four times as many pairs.
+        # Where the chain may start anywhere there are twice as many distributions and four times as many pairs.
         goal = 2.0 if start == "stationary" else None
         report.row(f"T = 500, start {start}", seconds(partial(count, LONG, start), 3), "s", goal)
         times = ratio(partial(count, LONG, start), partial(count, LONG // 2, start), 3)

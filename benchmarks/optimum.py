@@ -62,7 +62,7 @@ def series_of(n: int) -> npt.NDArray[np.int64]:
     return np.array(list(itertools.product((0, 1), repeat=n)))
 
 
-def law_of(chain: MarkovChain, n: int) -> Floats:
+def distribution_of(chain: MarkovChain, n: int) -> Floats:
     """The probability of each series, from a stationary start."""
     series = series_of(n)
     moves = chain.transition[series[:, :-1], series[:, 1:]]
@@ -71,14 +71,14 @@ def law_of(chain: MarkovChain, n: int) -> Floats:
 
 def adversaries(chain: MarkovChain, n: int) -> Floats:
     """One row an adversary and a value of the target: P(series | what is known, the value); rows come in pairs."""
-    series, law = series_of(n), law_of(chain, n)
+    series, distribution = series_of(n), distribution_of(chain, n)
     rows = []
     for target in range(n):
         others = [j for j in range(n) if j != target]
         for known in itertools.chain.from_iterable(itertools.combinations(others, m) for m in range(n)):
             for values in itertools.product((0, 1), repeat=len(known)):
                 fits = (series[:, list(known)] == values).all(axis=1)
-                pair = [law * (fits & (series[:, target] == x)) for x in (0, 1)]
+                pair = [distribution * (fits & (series[:, target] == x)) for x in (0, 1)]
                 if all(row.sum() > 0 for row in pair):
                     rows += [row / row.sum() for row in pair]
     return np.array(rows)
@@ -86,9 +86,9 @@ def adversaries(chain: MarkovChain, n: int) -> Floats:
 
 def optimum(chain: MarkovChain, n: int, epsilon: float, *, count_only: bool = False) -> Optimum:
     """The linear programme over M(y | x), flat as [output, series]; with ``count_only`` over M(y | count of x)."""
-    law, counts = law_of(chain, n), series_of(n).sum(axis=1)
-    columns = np.eye(n + 1)[counts] if count_only else np.eye(len(law))  # [series, what the mechanism sees]
-    cost = (np.abs(np.arange(n + 1)[:, None] - counts) * law) @ columns
+    distribution, counts = distribution_of(chain, n), series_of(n).sum(axis=1)
+    columns = np.eye(n + 1)[counts] if count_only else np.eye(len(distribution))  # [series, what the mechanism sees]
+    cost = (np.abs(np.arange(n + 1)[:, None] - counts) * distribution) @ columns
     told = adversaries(chain, n)
     first, second = told[0::2], told[1::2]
     gaps = np.concatenate([first - math.exp(epsilon) * second, second - math.exp(epsilon) * first]) @ columns
@@ -112,11 +112,11 @@ def ours(chain: MarkovChain, n: int, epsilon: float) -> Ours:
     loss = leakage_of(chain, target=epsilon, length=n, query="count:1").exact
     assert loss is not None
     counts, q = np.arange(n + 1), math.exp(-loss)
-    law = np.bincount(series_of(n).sum(axis=1), weights=law_of(chain, n), minlength=n + 1)
+    distribution = np.bincount(series_of(n).sum(axis=1), weights=distribution_of(chain, n), minlength=n + 1)
     # Beyond 0 and n all outputs say the same of the count as 0 and n themselves: the clamped one loses nothing.
     noisy = q ** np.abs(counts[:, None] - counts) * (1 - q) / (1 + q)  # [output, count]
     noisy[0], noisy[n] = q**counts / (1 + q), q ** (n - counts) / (1 + q)
-    joint, misses = noisy * law, np.abs(counts[:, None] - counts)
+    joint, misses = noisy * distribution, np.abs(counts[:, None] - counts)
     estimates = joint @ misses  # [output, estimate]
     return Ours(1 / loss, 1 / math.sinh(loss), float((joint * misses).sum()), float(estimates.min(axis=1).sum()))
 
@@ -124,7 +124,7 @@ def ours(chain: MarkovChain, n: int, epsilon: float) -> Ours:
 def without_data(chain: MarkovChain, n: int) -> float:
     """The expected error of the best guess from the model alone."""
     counts = series_of(n).sum(axis=1)
-    return min(float(law_of(chain, n) @ np.abs(counts - guess)) for guess in range(n + 1))
+    return min(float(distribution_of(chain, n) @ np.abs(counts - guess)) for guess in range(n + 1))
 
 
 def run(report: Report) -> None:

@@ -48,7 +48,7 @@ def run(report: Report) -> None:
                 f"calibrated and released after reading, epsilon {epsilon:g}, {adversary}", total - read, "s", 1.0
             )
             best = plan(model, "frequency", epsilon=epsilon, lengths=counts.lengths, adversary=adversary).best
-            error = best.calibration.law.expected_l1_error if best.calibration else float("nan")
+            error = best.calibration.distribution.expected_l1_error if best.calibration else float("nan")
             report.row(f"  expected L1 error, {best.mechanism}", error, "")
 
 

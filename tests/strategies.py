@@ -41,12 +41,12 @@ def random_transition(generator: np.random.Generator, k: int) -> np.ndarray:
     return P / P.sum(axis=1, keepdims=True)
 
 
-def random_law(generator: np.random.Generator, k: int) -> np.ndarray:
-    law = generator.dirichlet(np.ones(k))
-    law = np.where(generator.random(k) < 0.4, 0.0, law)
-    if law.sum() == 0:
-        law[generator.integers(k)] = 1.0
-    return law / law.sum()
+def random_distribution(generator: np.random.Generator, k: int) -> np.ndarray:
+    distribution = generator.dirichlet(np.ones(k))
+    distribution = np.where(generator.random(k) < 0.4, 0.0, distribution)
+    if distribution.sum() == 0:
+        distribution[generator.integers(k)] = 1.0
+    return distribution / distribution.sum()
 
 
 @st.composite
@@ -55,11 +55,11 @@ def chains(draw, most_states: int = 4, starts: tuple[str, ...] = ("stationary", 
     k = draw(st.integers(1, most_states))
     P = random_transition(generator, k)
     start = draw(st.sampled_from(starts))
-    return MarkovChain(transition=P, start=random_law(generator, k) if start == "given" else start)
+    return MarkovChain(transition=P, start=random_distribution(generator, k) if start == "given" else start)
 
 
 def random_rows(generator: np.random.Generator, *shape: int) -> np.ndarray:
-    """Laws along the last axis: smooth, with zero entries, or deterministic."""
+    """Distributions along the last axis: smooth, with zero entries, or deterministic."""
     k = shape[-1]
     kind = generator.choice(["smooth", "zeros", "deterministic"])
     rows = generator.dirichlet(np.ones(k), size=shape[:-1])
@@ -96,7 +96,7 @@ def tables(draw) -> JointTable:
     kept = generator.permutation(every)[: generator.integers(1, len(every) + 1)]
     values = [list(range(k)), [0.5, -1, 2.25][:k], ["low", "mid", "high"][:k]][generator.integers(3)]
     outcomes = [tuple(values[x] for x in row) for row in kept]
-    return JointTable(values=values, outcomes=outcomes, probabilities=random_law(generator, len(kept)))
+    return JointTable(values=values, outcomes=outcomes, probabilities=random_distribution(generator, len(kept)))
 
 
 @st.composite
@@ -104,7 +104,7 @@ def groups(draw, most_groups: int = 3, most_members: int = 4) -> Groups:
     """Independent groups of exchangeable records, those of one record included."""
     generator = np.random.default_rng(draw(SEEDS))
     sizes = draw(st.lists(st.integers(1, most_members), min_size=1, max_size=most_groups))
-    return Groups(sizes=sizes, positives=[random_law(generator, m + 1) for m in sizes])
+    return Groups(sizes=sizes, positives=[random_distribution(generator, m + 1) for m in sizes])
 
 
 @st.composite

@@ -19,7 +19,7 @@ HELPERS = (
     "Charge",
     "tilted_model",
     "dobrushin",
-    "answer_law",
+    "answer_distribution",
     "AnyGroups",
     "flow_map",
 )

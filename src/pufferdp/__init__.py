@@ -119,7 +119,10 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.certificate import Certificate as Certificate
     from pufferdp.publish.answers.estimate import Denoised as Denoised
     from pufferdp.publish.answers.fleet import Fleet as Fleet
-    from pufferdp.publish.answers.laws import AnswerLaw as AnswerLaw, answer_law as answer_law
+    from pufferdp.publish.answers.distributions import (
+        AnswerDistribution as AnswerDistribution,
+        answer_distribution as answer_distribution,
+    )
     from pufferdp.publish.answers.limits import Limit as Limit
     from pufferdp.publish.answers.plan import Candidate as Candidate, Plan as Plan
     from pufferdp.publish.answers.problem import Calibration as Calibration, Problem as Problem

@@ -16,7 +16,7 @@ from pufferdp.apps.flags import flags
         ("use missing='keep'.", "use --missing keep."),
         ("clip it with clip=(A, B), or not", "clip it with --clip A B, or not"),
         ("as with epsilon=0.25, mechanism='quilt-exact'", "as with --epsilon 0.25 --mechanism quilt-exact"),
-        ("read a stretch with first= and last=, or", "read a stretch with --from and --to, or"),
+        ("read a segment with first= and last=, or", "read a segment with --from and --to, or"),
         ("say overwrite=True", "say --overwrite"),
         ("as in lengths=[3, 3]", "as in --lengths 3,3"),
         ("(fit it with column='a,b')", "(fit it with --column a,b)"),

@@ -34,8 +34,8 @@ ROOM = 1e-8
 def test_every_record_leaks_what_the_linear_programme_says(chain, seed, who):
     generator = np.random.default_rng(seed)
     losses = generator.choice([0.0, 0.1, 0.5, 2.0], size=int(generator.integers(1, 5)))
-    law = chain.stationary if isinstance(chain.start, str) else np.asarray(chain.start)
-    worst = algorithms.leakage([chain.transition], law, losses, who)
+    distribution = chain.stationary if isinstance(chain.start, str) else np.asarray(chain.start)
+    worst = algorithms.leakage([chain.transition], distribution, losses, who)
     found = leakage_of_losses(chain, losses, adversary=who)
     assert found.leakage == upper_end(worst)
     assert found.lower == lower_end(worst.max())
@@ -119,7 +119,7 @@ def test_any_start_lies_above_every_start(n):
 
 
 def test_any_start_of_many_states_is_bounded_by_odds():
-    """Its worst law would be looked for among too many pairs of values and of starts."""
+    """Its worst distribution would be looked for among too many pairs of values and of starts."""
     table = 0.5 * np.eye(9) + 0.5 * np.random.default_rng(5).dirichlet(np.ones(9), size=9)
     losses = np.full(4, 0.2)
     found = leakage_of_losses(MarkovChain(transition=table, start="any"), losses, adversary="pufferfish")

@@ -1,4 +1,4 @@
-"""What other libraries promise, read as privacy profiles and carried over: pairs, zCDP, measurements, accountants."""
+"""What other libraries guarantee, read as privacy profiles and carried over: pairs, zCDP, measurements, accountants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pufferdp import (
     read_profile,
 )
 from pufferdp.assess.dp import EVERY_APPROXIMATE
-from pufferdp.assess.privacy import dp_promise
+from pufferdp.assess.privacy import dp_guarantee
 from pufferdp.basics.words import up_to
 from pufferdp.bounds.approximate import carried_delta
 from tests.tolerance import SEARCHED, Between
@@ -106,7 +106,7 @@ def test_whose_delta_is_which():
         assert f"a DP δ of {up_to(report.dp_delta, down=True)}" in str(report).replace("\n", " ")
 
 
-def test_the_adversary_of_dp_gets_what_dp_promises():
+def test_the_adversary_of_dp_gets_what_dp_guarantees():
     found = leakage_of(ACTIVITY, dp_epsilon=0.4, dp_delta=1e-5, length=50, adversary="dp")
     assert (found.epsilon, found.delta) == pytest.approx((0.4, 1e-5), rel=1e-12)
 
@@ -178,7 +178,7 @@ def test_accountants():
 
 
 def test_records_added_and_removed_count_twice():
-    doubled = dp_promise(Accountant(20.0, Relation.ADD_OR_REMOVE_ONE)).profile
+    doubled = dp_guarantee(Accountant(20.0, Relation.ADD_OR_REMOVE_ONE)).profile
     for loss in (0.2, 0.3, 0.4):
         exact = (1 + math.exp(loss / 2)) * gaussian_delta(loss / 2, 20.0)
         assert doubled.delta(loss) == pytest.approx(exact, rel=2e-2)
@@ -186,7 +186,7 @@ def test_records_added_and_removed_count_twice():
         # A change is a change of the answer by at most 2: its own profile lies below.
         assert gaussian_delta(loss, 10.0) <= doubled.delta(loss)
     with pytest.raises(ParameterError, match="neighbours are OTHER"):
-        dp_promise(Accountant(20.0, Relation.OTHER))
+        dp_guarantee(Accountant(20.0, Relation.OTHER))
 
 
 def test_the_accountants_of_dp_accounting():

@@ -1,4 +1,4 @@
-"""What is left of a promise against another belief: it bounds the leakage there, for every kind of class."""
+"""What is left of a guarantee against another belief: it bounds the leakage there, for every kind of class."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secret, Secrets
-from tests.bounds.distributions.test_divergence import law_of, pairs
+from tests.bounds.distributions.test_divergence import distribution_of, pairs
 from tests.oracles import divergence as oracle
 from tests.oracles.leakage import leakage
 from tests.publish.answers.mechanisms.suite import starts_of
@@ -47,7 +47,7 @@ def two(p: float, q: float, **more) -> MarkovChain:
     return MarkovChain(transition=[[p, 1 - p], [1 - q, q]], **more)
 
 
-# ---- the promise ----
+# ---- the guarantee ----
 
 
 @pytest.mark.parametrize("mechanism", [Group(), QuiltExact()], ids=["group", "quilt-exact"])
@@ -68,15 +68,19 @@ def test_epsilon_plus_twice_delta_bounds_the_leakage_under_the_belief(mechanism,
         assert leakage(belief.transition, start, T, "count:0", scale, everyone=False) <= left.epsilon + 1e-9
 
 
-def test_without_conditioning_the_promise_would_be_broken():
-    """The distance of the laws as a whole gives a number that the leakage under the belief passes."""
+def test_without_conditioning_the_guarantee_would_be_broken():
+    """The distance of the distributions as a whole gives a number that the leakage under the belief passes."""
     belief = MarkovChain(transition=[[0.99, 0.01], [0.8, 0.2]], start=[0.6, 0.4])
     model = MarkovChain(transition=[[0.97, 0.03], [0.96, 0.04]], start=[0.2, 0.8])
     scale = 0.16
-    promised, found = (leakage(c.transition, law_of(c), 2, "count:0", scale, everyone=False) for c in (model, belief))
-    whole = oracle.both_ways(*(list(oracle.paths(c.transition, law_of(c), 2).values()) for c in (belief, model)))
-    assert found > promised + 2 * whole + 0.3
-    assert found <= robustness(model, belief, epsilon=promised, length=2).epsilon
+    guaranteed, found = (
+        leakage(c.transition, distribution_of(c), 2, "count:0", scale, everyone=False) for c in (model, belief)
+    )
+    whole = oracle.both_ways(
+        *(list(oracle.paths(c.transition, distribution_of(c), 2).values()) for c in (belief, model))
+    )
+    assert found > guaranteed + 2 * whole + 0.3
+    assert found <= robustness(model, belief, epsilon=guaranteed, length=2).epsilon
 
 
 # ---- what the same noise leaks under the other model ----
@@ -135,7 +139,7 @@ def test_where_no_leakage_bound_is_known_there_is_a_reason():
 # ---- classes of chains ----
 
 
-def test_a_belief_of_the_class_keeps_the_whole_promise():
+def test_a_belief_of_the_class_keeps_the_whole_guarantee():
     inside = two(0.7, 0.6, start=[0.3, 0.7])
     classes = [
         inside,
@@ -208,7 +212,7 @@ def test_no_row_of_the_box_is_nearer_in_its_largest_ratio(seed):
     ],
 )
 def test_the_nearest_chain_of_an_interval_by_hand(interval, belief, nearest):
-    start = law_of(belief)
+    start = distribution_of(belief)
     expected = oracle.chain_delta(belief.transition, start, nearest.transition, start, 4)
     found = robustness(interval, belief, epsilon=1, length=4)
     assert found.delta == pytest.approx(expected, rel=1e-9)
@@ -280,7 +284,7 @@ def test_tables_by_hand():
     assert robustness(TWINS, ModelClass(models=(TWINS, OTHER)), epsilon=0.5) == left
 
 
-def test_a_network_and_a_table_of_the_same_law_agree():
+def test_a_network_and_a_table_of_the_same_distribution_agree():
     network = BayesianNetwork(
         nodes=[
             Node(name="rain", states=["no", "yes"], table=[0.8, 0.2]),
@@ -298,12 +302,12 @@ def test_a_network_and_a_table_of_the_same_law_agree():
 
 
 def test_groups_of_exchangeable_records():
-    model, belief = (Groups(sizes=[3], positives=[law]) for law in ([0.25] * 4, [0.3, 0.2, 0.2, 0.3]))
-    laws = [
+    model, belief = (Groups(sizes=[3], positives=[distribution]) for distribution in ([0.25] * 4, [0.3, 0.2, 0.2, 0.3]))
+    distributions = [
         dict(zip(map(tuple, rows.tolist()), p.tolist(), strict=True))
         for rows, p in (belief.outcomes(), model.outcomes())
     ]
-    assert robustness(model, belief, epsilon=1).delta == pytest.approx(oracle.table_delta(*laws), rel=1e-12)
+    assert robustness(model, belief, epsilon=1).delta == pytest.approx(oracle.table_delta(*distributions), rel=1e-12)
 
 
 def test_a_class_that_only_bounds_the_groups():
@@ -410,8 +414,8 @@ def test_a_chain_of_certain_steps_cannot_drift():
 def test_secrets_of_ones_own_are_what_is_given():
     """The check values: log 90 with nothing given, log 90.9474 given that it is not the third."""
     ours, theirs = (
-        JointTable(values=[0, 1, 2], outcomes=[[0], [1], [2]], probabilities=law)
-        for law in ([0.9, 0.05, 0.05], [0.01, 0.95, 0.04])
+        JointTable(values=[0, 1, 2], outcomes=[[0], [1], [2]], probabilities=distribution)
+        for distribution in ([0.9, 0.05, 0.05], [0.01, 0.95, 0.04])
     )
     anything, not_third = (
         Secret(name="anything", when={"1": ["0", "1", "2"]}),

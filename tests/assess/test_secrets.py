@@ -1,4 +1,4 @@
-"""Stretches and events as secrets: read, leaked, planned and put into words."""
+"""Segments and events as secrets: read, leaked, planned and put into words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from pufferdp.assess.secrets import secret_leakage
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.bounds.units.events import EventCurve, StretchCurve
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.events import EventCurve, SegmentCurve
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
 from pufferdp.publish.answers.plan import plan
@@ -45,13 +45,13 @@ def test_what_may_be_spent_is_safe_and_near():
     assert "it leaks no more than" in str(report)
 
 
-def test_whoever_knows_records_is_bounded_by_the_whole_stretch():
+def test_whoever_knows_records_is_bounded_by_the_whole_segment():
     event = secret_leakage(HOURS, "ever:hospital:2024-05-03", dp_epsilon=0.1)
     whole = secret_leakage(HOURS, "all:2024-05-03", dp_epsilon=0.1)
     assert event.leakage == pytest.approx(whole.leakage)
     assert (event.exact, whole.exact) == (False, True)
     assert "For the adversary pufferfish it is computed for the event itself" in " ".join(str(event).split())
-    assert whole.leakage == pytest.approx(StretchCurve(W, records=24)(0.1))
+    assert whole.leakage == pytest.approx(SegmentCurve(W, records=24)(0.1))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_whoever_knows_records_is_bounded_by_the_whole_stretch():
     ],
 )
 def test_secrets_are_read(text, records, words):
-    secret = StretchSecret.parse(text, HOURS, None)
+    secret = SegmentSecret.parse(text, HOURS, None)
     assert secret.records == records
     assert words in secret.words
 
@@ -92,7 +92,7 @@ def test_secrets_are_read(text, records, words):
 )
 def test_secrets_that_cannot_be_read_are_refused(text, model, words):
     with pytest.raises(ParameterError, match=words):
-        StretchSecret.parse(text, model, 20)
+        SegmentSecret.parse(text, model, 20)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from pufferdp import (
     stream_budget,
     stream_leakage,
 )
-from tests.strategies import SEEDS, examples, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_distribution, random_transition
 from tests.tolerance import SEARCHED, TOLERANCE, both_upper_ends
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
@@ -121,7 +121,7 @@ def test_budgets_of_chains_that_end_in_some_states_keep_the_target(seed, k, leng
     moves = random_transition(generator, k)
     final = generator.random(k) < 0.4
     moves[final] = np.eye(k)[final]
-    ending = MarkovChain(transition=moves, start=random_law(generator, k))
+    ending = MarkovChain(transition=moves, start=random_distribution(generator, k))
     constant = stream_budget(ending, target, length=length, adversary=adversary).constant
     assert constant >= target / length * (1 - SEARCHED)
     assert stream_leakage(ending, constant, length=length, adversary=adversary).upper <= target
@@ -233,7 +233,7 @@ def test_the_attack_is_told_with_its_questions():
         "before": side,
         "after": side,
         "questions": {"before": asked, "after": asked},
-        "first_law": None,
+        "first_distribution": None,
     }
     words = " ".join(str(found).split())
     assert "knows that the records 9 steps before and after the target are both active, and wants to decide" in words

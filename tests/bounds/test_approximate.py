@@ -29,27 +29,27 @@ W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
 
 
 def conditional_pairs(joint, target, known):
-    """Laws of all records given two values of the target and known records: (values, top, bottom)."""
+    """Distributions of all records given two values of the target and known records: (values, top, bottom)."""
     n, k = joint.ndim, joint.shape[0]
     for values in itertools.product(range(k), repeat=len(known)):
         given_known = np.zeros_like(joint)
         place = tuple(values[known.index(t)] if t in known else slice(None) for t in range(n))
         given_known[place] = joint[place]
-        laws = []
+        distributions = []
         for x in range(k):
             part = np.zeros_like(joint)
             at = tuple(x if t == target else slice(None) for t in range(n))
             part[at] = given_known[at]
-            laws.append(part)
+            distributions.append(part)
         for x, y in itertools.permutations(range(k), 2):
-            if laws[x].sum() > 0 and laws[y].sum() > 0:
-                yield laws[x] / laws[x].sum(), laws[y] / laws[y].sum()
+            if distributions[x].sum() > 0 and distributions[y].sum() > 0:
+                yield distributions[x] / distributions[x].sum(), distributions[y] / distributions[y].sum()
 
 
 def largest_delta(chain, n, epsilon, loss, delta, who):
     """The most by which any event of any (loss, delta)-DP algorithm exceeds e^epsilon, over adversaries of a kind."""
-    law = chain.stationary if chain.given_start is None else chain.given_start
-    joint = algorithms.table([chain.transition.tolist()], law, n)
+    distribution = chain.stationary if chain.given_start is None else chain.given_start
+    joint = algorithms.table([chain.transition.tolist()], distribution, n)
     return max(
         (
             algorithms.event_delta(top, bottom, epsilon, [loss] * n, [delta] * n)
@@ -93,20 +93,20 @@ def test_the_delta_is_reached(transition, n, target, values, loss, delta, epsilo
     """Where all losses are equal some event of some algorithm has the whole delta: it cannot be made smaller."""
     chain = MarkovChain(transition=transition)
     joint = algorithms.table([transition], chain.stationary, n)
-    laws = []
+    distributions = []
     for x in values:
         part = np.zeros_like(joint)
         at = tuple(x if t == target else slice(None) for t in range(n))
         part[at] = joint[at]
-        laws.append(part / part.sum())
-    q = algorithms.largest_quotient(*laws, [loss] * n)
+        distributions.append(part / part.sum())
+    q = algorithms.largest_quotient(*distributions, [loss] * n)
     assert q == pytest.approx(epsilon, abs=5e-7)
     assert carried_delta(loss, delta, q) == pytest.approx(carried, rel=1e-6)
-    assert algorithms.event_delta(*laws, q, [loss] * n, [delta] * n) == pytest.approx(carried, rel=1e-6)
+    assert algorithms.event_delta(*distributions, q, [loss] * n, [delta] * n) == pytest.approx(carried, rel=1e-6)
 
 
 def random_pair(generator):
-    """Laws of all records of a random chain given two values of one record, and what else is known."""
+    """Distributions of all records of a random chain given two values of one record, and what else is known."""
     k, n = int(generator.integers(2, 4)), int(generator.integers(1, 5))
     joint = algorithms.table([random_transition(generator, k).tolist()], generator.dirichlet(np.ones(k)), n)
     target = int(generator.integers(n))
@@ -118,13 +118,13 @@ def random_pair(generator):
 @given(seed=SEEDS, loss=st.sampled_from([0.05, 0.4, 1.2]), delta=st.sampled_from([1e-6, 1e-3]))
 @settings(max_examples=examples(100))
 def test_equal_losses_reach_the_delta(seed, loss, delta):
-    """For every pair of laws by itself the programme over all events has the delta of the formula."""
-    laws = random_pair(np.random.default_rng(seed))
-    assume(laws is not None)
-    losses = [loss] * laws[0].ndim
-    q = algorithms.largest_quotient(*laws, losses)
+    """For every pair of distributions by itself the programme over all events has the delta of the formula."""
+    distributions = random_pair(np.random.default_rng(seed))
+    assume(distributions is not None)
+    losses = [loss] * distributions[0].ndim
+    q = algorithms.largest_quotient(*distributions, losses)
     carried = carried_delta(loss, delta, q)
-    assert algorithms.event_delta(*laws, q, losses, [delta] * len(losses)) == pytest.approx(
+    assert algorithms.event_delta(*distributions, q, losses, [delta] * len(losses)) == pytest.approx(
         carried, rel=1e-5, abs=1e-11
     )
 
@@ -133,15 +133,15 @@ def test_equal_losses_reach_the_delta(seed, loss, delta):
 @settings(max_examples=examples(100))
 def test_unequal_losses_never_exceed_the_delta(seed):
     generator = np.random.default_rng(seed)
-    laws = random_pair(generator)
-    assume(laws is not None)
-    n = laws[0].ndim
+    distributions = random_pair(generator)
+    assume(distributions is not None)
+    n = distributions[0].ndim
     losses = np.where(generator.random(n) < 0.2, 0.0, generator.uniform(0.05, 1.0, n))
     deltas = np.where(losses > 0, 10 ** generator.uniform(-6, -3, n), 0.0)
-    q = max(algorithms.largest_quotient(*laws, losses), 0.0)
+    q = max(algorithms.largest_quotient(*distributions, losses), 0.0)
     most = max(carried_delta(*pair, q) for pair in zip(losses, deltas, strict=True))
     if (deltas > 0).any():
-        assert algorithms.event_delta(*laws, q, losses, deltas) <= most * (1 + 1e-5) + 1e-11
+        assert algorithms.event_delta(*distributions, q, losses, deltas) <= most * (1 + 1e-5) + 1e-11
 
 
 def test_large_numbers_are_carried_over_as_well():

@@ -86,7 +86,7 @@ def test_gk16_check_value():
     assert gamma == pytest.approx(0.3345248, abs=5e-8)
 
 
-def test_gk16_where_a_record_rules_out_values_would_promise_too_much():
+def test_gk16_where_a_record_rules_out_values_would_guarantee_too_much():
     """Γ only sees neighbours that can occur together: copies of one record would look independent (σ = 2, ε = 1)."""
     P, start, T = np.eye(2), [0.5, 0.5], 3
     problem = Problem(
@@ -119,7 +119,7 @@ def test_erratum_eigenvalue_one_twice():
     assert 3 * math.log((1 + delta) / (1 - delta)) == pytest.approx(3.284, abs=5e-4)
 
 
-def test_erratum_stationary_law_of_a_slow_chain():
+def test_erratum_stationary_distribution_of_a_slow_chain():
     chain = MarkovChain(transition=[[0.9901, 0.0099], [0.0001, 0.9999]])
     assert chain.stationary.min() == pytest.approx(0.01, rel=1e-12)
     assert np.linalg.matrix_power(chain.transition, 100)[0].min() == pytest.approx(0.372, abs=5e-4)
@@ -160,8 +160,8 @@ def exact(model, tau, adversary):
 def test_bdp_guarantees_do_not_add_up():
     """Six records, mostly independent, seldom all equal. Two answers that agree are one answer with half the noise."""
     ones = [math.comb(6, j) * 0.3**j * 0.7 ** (6 - j) for j in range(7)]
-    law = [0.998 * p + 0.002 * {0: 0.7, 6: 0.3}.get(j, 0.0) for j, p in enumerate(ones)]
-    model = Groups(sizes=[6], positives=[law])
+    distribution = [0.998 * p + 0.002 * {0: 0.7, 6: 0.3}.get(j, 0.0) for j, p in enumerate(ones)]
+    model = Groups(sizes=[6], positives=[distribution])
     once, twice = (exact(model, tau, BDP) for tau in (1.0, 2.0))
     assert once == pytest.approx(1.1462, abs=5e-5)
     assert twice == pytest.approx(2.3180, abs=5e-5)
@@ -182,7 +182,7 @@ def test_erratum_the_general_bound_is_tight_however_small_the_correlation():
         alpha, beta = (r - 1) / r, 1 / r**2
         cells = {(0, 0): beta, (1, 0): 1 - alpha - beta, (1, 1): alpha}
         model = JointTable(values=[0, 1], outcomes=list(cells), probabilities=list(cells.values()))
-        assert model.law("2", given={"1": "0"})[0] == 1.0
+        assert model.distribution("2", given={"1": "0"})[0] == 1.0
         found = exact(model, tau, BDP)
         assert found >= 2 * tau + math.log((r**2 - 1) / (math.exp(tau) * (r - 1) + r**2 - r)) - 1e-9
         assert found <= 2 * tau + 1e-9

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.curves import curves
-from tests.oracles.leakage import channel_leakage, flipped_channel, geometric_channel, laplace_channel, path_law
+from tests.oracles.leakage import (
+    channel_leakage,
+    flipped_channel,
+    geometric_channel,
+    laplace_channel,
+    path_distribution,
+)
 from tests.publish.answers.mechanisms.record_suite import case_of
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains, examples, groups, networks, pedigrees
@@ -23,12 +29,12 @@ TAUS = st.sampled_from([0.01, 0.2, 1.0, 3.0])
 ADVERSARIES = st.sampled_from([Adversary.BDP, Adversary.PUFFERFISH])
 
 
-def above(model, longest, law, counts, tau, adversary) -> dict[str, float]:
+def above(model, longest, distribution, counts, tau, adversary) -> dict[str, float]:
     """Check the curves of a model; returns their values."""
     found = {n: c(tau) for n, c in curves(model, longest, adversary).items() if c.applies}
     assert "general" in found
     for name, channel in ALGORITHMS.items():
-        leak = channel_leakage(law, channel(counts, tau), adversary)
+        leak = channel_leakage(distribution, channel(counts, tau), adversary)
         for curve, value in found.items():
             # Enumeration and curve are both sums in doubles: 1e-9 is above what they round.
             assert leak <= value * (1 + 1e-9) + 1e-9, (name, curve)
@@ -44,7 +50,7 @@ def above(model, longest, law, counts, tau, adversary) -> dict[str, float]:
 def test_over_chains(chain, n, tau, adversary):
     assume(chain.size > 1)
     counts = (np.indices((chain.size,) * n) == 0).sum(axis=0)
-    found = above(chain, n, path_law(chain.transition, literal_start(chain), n), counts, tau, adversary)
+    found = above(chain, n, path_distribution(chain.transition, literal_start(chain), n), counts, tau, adversary)
     assert "quilt" in found
 
 

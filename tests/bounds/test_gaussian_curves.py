@@ -101,7 +101,7 @@ def test_a_bracket_is_said_to_be_one():
     assert leakage_of(heights(), dp_epsilon=1).notes == {}
 
 
-def test_reports_do_not_promise_too_much():
+def test_reports_do_not_guarantee_too_much():
     report = leakage_of(heights(), dp_epsilon=0.5)
     assert report.best == "gaussian-exact"
     assert report.to_dict()["holds_for"] == CLIPPED

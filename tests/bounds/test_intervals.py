@@ -1,4 +1,4 @@
-"""A class holds for every chain in it: random search, dense, never passes what the corners or the metric promise."""
+"""A class holds for every chain in it: random search, dense, never passes what the corners or the metric guarantee."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def test_every_influence_is_largest_at_a_corner(low, high, everyone):
 def test_random_chains_never_pass_the_corners(seed, T, epsilon, adversary):
     generator = np.random.default_rng(seed)
     low, high = np.sort(generator.uniform(0.02, 0.98, 2))
-    promised = sigma(BinaryInterval(low=low, high=high), T, epsilon, adversary)
+    guaranteed = sigma(BinaryInterval(low=low, high=high), T, epsilon, adversary)
     for p0, p1 in generator.uniform(low, high, (12, 2)):
         start = generator.choice(["any", "stationary"])
         chain = MarkovChain(transition=[[p0, 1 - p0], [1 - p1, p1]], start=start)
-        assert worst_record(chain, T, Score(epsilon), adversary).value <= promised * (1 + 1e-9)
+        assert worst_record(chain, T, Score(epsilon), adversary).value <= guaranteed * (1 + 1e-9)
 
 
 def random_box(generator, k, zeros):
@@ -133,7 +133,7 @@ def test_no_chain_of_a_box_has_more_influence_than_its_contraction_allows(seed, 
 
 @settings(max_examples=examples(25))
 @given(seed=SEEDS, T=st.integers(1, 5), epsilon=st.sampled_from([0.5, 2.0]), adversary=st.sampled_from(BOTH))
-def test_a_box_keeps_its_promise_by_enumeration(seed, T, epsilon, adversary):
+def test_a_box_keeps_its_guarantee_by_enumeration(seed, T, epsilon, adversary):
     generator = np.random.default_rng(seed)
     box, centre = random_box(generator, 2, False)
     scale = sigma(box, T, epsilon, adversary, QuiltApprox())

@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.orbits import Privacy, dobrushin, least_favourable, our_noise, poster_noise, tilted
 from tests.oracles.chains import stationary
-from tests.oracles.flows import flow_law, two_chains, w1
-from tests.strategies import random_law, random_transition
+from tests.oracles.flows import flow_distribution, two_chains, w1
+from tests.strategies import random_distribution, random_transition
 
 SEEDS = range(9)
 ENUMERATED = [
@@ -159,12 +159,12 @@ def test_no_kernel_of_the_orbit_moves_the_flow_farther(seed, k, n):
     generator = np.random.default_rng([seed, k, n])
     centre, eta = mixing(generator, k), float(generator.choice([0.01, 0.1, 0.3]))
     bound = our_noise(centre, n, eta=eta, tau=0.1, privacy=Privacy.ORBIT).orbit
-    start = random_law(generator, k)
+    start = random_distribution(generator, k)
     for kernel in others(centre, eta, generator):
         assert radius(kernel, centre) <= eta + 1e-12
-        assert w1(flow_law(centre, start, n), flow_law(kernel, start, n)) <= bound + ROUNDING
+        assert w1(flow_distribution(centre, start, n), flow_distribution(kernel, start, n)) <= bound + ROUNDING
         own = [stationary(centre), stationary(kernel)]
-        assert w1(flow_law(centre, own[0], n), flow_law(kernel, own[1], n)) <= bound + ROUNDING
+        assert w1(flow_distribution(centre, own[0], n), flow_distribution(kernel, own[1], n)) <= bound + ROUNDING
 
 
 @pytest.mark.parametrize(("k", "n", "seed"), ENUMERATED)
@@ -175,16 +175,16 @@ def test_no_transition_moves_the_flow_farther(seed, k, n):
     if alpha + 2 * eta >= 1:
         pytest.skip("the coefficient of the orbit reaches 1")
     bound = our_noise(centre, n, eta=eta, tau=0.1, privacy=Privacy.RECORD).record
-    start = random_law(generator, k)
+    start = random_distribution(generator, k)
     for kernel in [centre, *others(centre, eta, generator)]:
         for r in range(n):
             reached = np.asarray(start) @ np.linalg.matrix_power(kernel, r)
             for x in np.flatnonzero(reached > 0):
                 ends = np.flatnonzero(kernel[x] > 0)
-                laws = [flow_law(kernel, start, n, {r: int(x), r + 1: int(j)}) for j in ends[:2]]
-                if len(laws) == 2:
-                    assert w1(*laws) <= bound + ROUNDING
-        firsts = [flow_law(kernel, np.eye(k)[x], n) for x in np.flatnonzero(start > 0)[:2]]
+                distributions = [flow_distribution(kernel, start, n, {r: int(x), r + 1: int(j)}) for j in ends[:2]]
+                if len(distributions) == 2:
+                    assert w1(*distributions) <= bound + ROUNDING
+        firsts = [flow_distribution(kernel, np.eye(k)[x], n) for x in np.flatnonzero(start > 0)[:2]]
         if len(firsts) == 2:  # the first record of a chain has no transition before it, and moves less
             assert w1(*firsts) <= bound + ROUNDING
 
@@ -194,32 +194,35 @@ def test_several_chains_share_their_transitions(seed):
     """Two chains of 3 and 2 transitions: n is 5, and both bounds hold for the flow of all of them."""
     generator = np.random.default_rng([seed, 7])
     centre, eta = mixing(generator, 2), 0.05
-    start = random_law(generator, 2)
+    start = random_distribution(generator, 2)
     orbit = our_noise(centre, 5, eta=eta, tau=0.1, privacy=Privacy.ORBIT).orbit
     record = our_noise(centre, 5, eta=0.0, tau=0.1, privacy=Privacy.RECORD).record
-    base = two_chains(flow_law(centre, start, 3), flow_law(centre, start, 2))
+    base = two_chains(flow_distribution(centre, start, 3), flow_distribution(centre, start, 2))
     for kernel in others(centre, eta, generator):
-        other = two_chains(flow_law(kernel, start, 3), flow_law(kernel, start, 2))
+        other = two_chains(flow_distribution(kernel, start, 3), flow_distribution(kernel, start, 2))
         assert w1(base, other) <= orbit + ROUNDING
     for x in range(2):
         if start[x] > 0 and (centre[x] > 0).all():
-            given = [two_chains(flow_law(centre, start, 3, {0: x, 1: j}), flow_law(centre, start, 2)) for j in (0, 1)]
+            given = [
+                two_chains(flow_distribution(centre, start, 3, {0: x, 1: j}), flow_distribution(centre, start, 2))
+                for j in (0, 1)
+            ]
             assert w1(*given) <= record + ROUNDING
 
 
 def test_both_bounds_are_reached_nearly():
     """A bound that nothing comes near would be waste: a record that is forgotten at once moves two transitions."""
     kernel = np.full((2, 2), 0.5)
-    laws = [flow_law(kernel, [0.5, 0.5], 8, {3: 0, 4: j}) for j in (0, 1)]
+    distributions = [flow_distribution(kernel, [0.5, 0.5], 8, {3: 0, 4: j}) for j in (0, 1)]
     bound = our_noise(kernel, 8, eta=0.0, tau=0.1, privacy=Privacy.RECORD).record
-    assert 0.6 * bound < w1(*laws) <= bound
+    assert 0.6 * bound < w1(*distributions) <= bound
     slow = np.array([[0.9, 0.1], [0.1, 0.9]])
     other = np.array([[0.95, 0.05], [0.15, 0.85]])
-    laws = [flow_law(k, stationary(k), 8) for k in (slow, other)]
-    assert 0.5 < w1(*laws) / our_noise(slow, 8, eta=0.05, tau=0.1, privacy=Privacy.ORBIT).orbit < 1
+    distributions = [flow_distribution(k, stationary(k), 8) for k in (slow, other)]
+    assert 0.5 < w1(*distributions) / our_noise(slow, 8, eta=0.05, tau=0.1, privacy=Privacy.ORBIT).orbit < 1
 
 
-def test_a_change_of_kernel_and_record_together_is_not_promised():
+def test_a_change_of_kernel_and_record_together_is_not_guaranteed():
     """Conditioning on a rare state turns the past around, and the two distances do not add up.
 
     Five states: a and b are held with probability .4 and lead to o for good; x is reached from a under K0 and from b
@@ -237,7 +240,7 @@ def test_a_change_of_kernel_and_record_together_is_not_promised():
     start = [0.5, 0.5, 0, 0, 0]
     noise = our_noise(centre, 8, eta=0.01, tau=0.1, privacy=Privacy.JOINT, add=True, centre_only=True)
     assert noise.distance == pytest.approx(0.5091, abs=5e-5)
-    far = w1(flow_law(centre, start, 8, {7: 3, 8: 2}), flow_law(other, start, 8, {7: 3, 8: 4}))
+    far = w1(flow_distribution(centre, start, 8, {7: 3, 8: 2}), flow_distribution(other, start, 8, {7: 3, 8: 4}))
     assert far == pytest.approx(math.sqrt(76) / 8)
     assert far > 0.9186 > noise.distance
 
@@ -249,16 +252,16 @@ def test_who_knows_the_past_learns_no_more(seed):
     bound = our_noise(kernel, n, eta=0.0, tau=0.1, privacy=Privacy.RECORD).record
     if (kernel > 0).all():
         for x in range(2):
-            laws = [flow_law(kernel, [0.5, 0.5], n, {0: 1, 1: 0, 2: x, 3: j}) for j in (0, 1)]
-            assert w1(*laws) <= bound + ROUNDING
+            distributions = [flow_distribution(kernel, [0.5, 0.5], n, {0: 1, 1: 0, 2: x, 3: j}) for j in (0, 1)]
+            assert w1(*distributions) <= bound + ROUNDING
 
 
 def test_who_knows_later_records_may_learn_more():
-    """Why certificates do not promise it: a rare state at the end makes every step before it telling."""
+    """Why certificates do not guarantee it: a rare state at the end makes every step before it telling."""
     kernel = np.array([[0.999, 0.001], [0.75, 0.25]])
     bound = our_noise(kernel, 6, eta=0.0, tau=0.1, privacy=Privacy.RECORD).record
-    laws = [flow_law(kernel, [0.5, 0.5], 6, {0: 0, 1: j, 6: 1}) for j in (0, 1)]
-    assert w1(*laws) > 1.3 * bound
+    distributions = [flow_distribution(kernel, [0.5, 0.5], 6, {0: 0, 1: j, 6: 1}) for j in (0, 1)]
+    assert w1(*distributions) > 1.3 * bound
 
 
 @pytest.mark.parametrize(

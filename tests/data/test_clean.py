@@ -153,7 +153,7 @@ LEFT: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     "beyond 64 bits": ({"value": ["a", "b"], "when": [-(2**63), 2**63 - 1]}, {"order": "when", "restart": 5}),
     "a restart": ({"value": ["a", "b"], "when": [1, 9]}, {"order": "when", "restart": 5}),
     "people": ({"value": ["a", "b"], "who": ["x", "y"]}, {"by": "who"}),
-    "a stretch": ({"value": ["a", "b"], "when": [1, 2]}, {"order": "when", "first": 2}),
+    "a segment": ({"value": ["a", "b"], "when": [1, 2]}, {"order": "when", "first": 2}),
     "true and false": ({"value": [True, False]}, {}),
     "pairs": ({"v": ["a", "b"], "w": ["a", "b"]}, {"column": "v,w"}),
 }

@@ -121,7 +121,7 @@ def layout(kind: str, gap: int | None, **more: Any) -> Layout:
         pytest.param(name, seed, kind, marks=pytest.mark.servers)
         for seed, kind in enumerate(ORDERS)
         for name in ("spark", "postgres")
-        # Spark takes ten seconds for each. It reads the others in test_a_stretch.
+        # Spark takes ten seconds for each. It reads the others in test_a_segment.
         if name == "postgres" or kind in ("integer", "old")
     ],
     indirect=["engine"],
@@ -311,7 +311,7 @@ def test_a_table_is_left_as_it_was_and_no_file_is_left(postgres: str, tmp_path: 
 
 @pytest.mark.parametrize("kind", [kind for kind in ORDERS if kind != "old"])
 @pytest.mark.parametrize("value", ["text"])
-def test_a_stretch(engine: Engine, kind: str, value: str) -> None:
+def test_a_segment(engine: Engine, kind: str, value: str) -> None:
     """The rows outside hold no states; they are left where they are."""
     low, high = 300, 700
     rows = random_rows(9, list(LABELS))

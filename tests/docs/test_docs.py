@@ -319,8 +319,8 @@ def test_programs_of_the_readme(readme: Readme, monkeypatch: pytest.MonkeyPatch)
 
 def test_numbers_of_the_first_screen_are_computed() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Install")[0]
-    leaked, promised = odds()
-    assert f"a factor of up to **{leaked:.1f}**" in text and f"e^1 = {promised:.1f}" in text
+    leaked, guaranteed = odds()
+    assert f"a factor of up to **{leaked:.1f}**" in text and f"e^1 = {guaranteed:.1f}" in text
     assert f"a week of {RECORDS:,} records" in text
     for name, query in (
         ("how often active", "count:active"),
@@ -334,7 +334,7 @@ def test_numbers_of_the_first_screen_are_computed() -> None:
     assert f"(Song et al. 2017) needs a scale of {published.scale:.2f}" in text
     for page in ("index.md", "start-here.md"):
         opening = (DOCS / page).read_text(encoding="utf-8")[:2000]
-        numbers = (f"{leaked:.1f}", f"{promised:.1f}", f"{cost('histogram').error:g}", f"{RECORDS:,}")
+        numbers = (f"{leaked:.1f}", f"{guaranteed:.1f}", f"{cost('histogram').error:g}", f"{RECORDS:,}")
         assert not [number for number in numbers if number not in opening]
     # The factor is that of one count, so the errors beside it are those of one count.
     count = cost("count:active")
@@ -406,7 +406,7 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
                 for name, row in errors.items():
                     calibration = plan.candidate(name).calibration
                     assert calibration is not None
-                    row.append(f"{calibration.law.expected_l1_error:.4f}")
+                    row.append(f"{calibration.distribution.expected_l1_error:.4f}")
             for name in ("curve-tight", "quilt-exact"):
                 assert f"| {name} | {adversary} | {' | '.join(errors[name])} |" in text
             if lengths != [1_000_000]:

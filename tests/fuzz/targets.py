@@ -27,7 +27,7 @@ from pufferdp.apps.web.jobs import JOBS as WORK
 from pufferdp.apps.web.session import SessionModel
 from pufferdp.assess.audit.mechanisms.ours import known_mechanism
 from pufferdp.assess.privacy import read_profile
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.families import read_number_series
 from pufferdp.data.layout import Coding, Layout, read_distance
@@ -377,7 +377,7 @@ def targets() -> dict[str, Target]:
         ),
         "page": Target(_request, contents=tuple({"job": job, "body": body} for job, body in REQUESTS), cost=20),
         "secret": Target(
-            _text(lambda text: StretchSecret.parse(text, STEPPED, 100)),
+            _text(lambda text: SegmentSecret.parse(text, STEPPED, 100)),
             (b"ever:a:3..7", b"all:2..9", b"ever:b:2024-05-03", b"all:2024-05-03T08:00..2024-05-03T09:00"),
         ),
         "mechanism": Target(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pufferdp import DataError, Ledger, LedgerError, PufferdpError, Series, release
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.matching import natural_order
@@ -60,7 +60,7 @@ MANY = "7" * 5000
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: StretchSecret.parse(f"all:{MANY}..{MANY}", STEPPED, None),
+        lambda: SegmentSecret.parse(f"all:{MANY}..{MANY}", STEPPED, None),
         lambda: Unit.of(MANY, STEPPED),
         lambda: rhythm_of(MANY),
         lambda: rhythm_of("²"),
@@ -82,7 +82,7 @@ def test_texts_that_python_does_not_read_are_refused(read: Callable[[], object])
 def test_long_names_and_the_last_day_are_read() -> None:
     """Both were tracebacks: a state with thousands of digits in its name, and a day without another behind it."""
     assert sorted([f"s{MANY}", "s10", "s2"], key=natural_order) == [f"s{MANY}", "s2", "s10"]
-    assert StretchSecret.parse("all:9999-12-31", STEPPED, None).records == 288
+    assert SegmentSecret.parse("all:9999-12-31", STEPPED, None).records == 288
 
 
 def test_a_line_end_inside_a_header_is_refused() -> None:

@@ -41,7 +41,7 @@ def make(path: Path, rows: int) -> None:
         ledger.charge("a", flip_charge([[0.6, 0.4], [0.4, 0.6]], longest=5))
         ledger.charge("b", Charge(kind="fit", dp_loss=0.5, longest=5, facts={"lipschitz": 4.0, "scale": 8.0}))
         ledger.charge_many([("b", Charge(kind="dp", dp_loss=0.1, longest=5))] * 2)
-        # Stretches of some people, whose sums and names have tables of their own; more than fifty are a list apart.
+        # Segments of some people, whose sums and names have tables of their own; more than fifty are a list apart.
         people = [("ann",), tuple(f"person {n:02d}" for n in range(60))]
         for n, names in enumerate(people):
             ranges = Ranges(order="t", by="p", parts=(Range(first=n, last=n + 1.5, people=names),))

@@ -127,21 +127,21 @@ def test_an_answer_without_noise_uses_up_its_data_set(place: str) -> None:
             ledger.charge("later", exact)
 
 
-def test_a_single_release_keeps_its_own_promise(ledger: Ledger) -> None:
-    """An answer may spend more DP loss than the curve allows for its promise; a second release is refused."""
+def test_a_single_release_keeps_its_own_guarantee(ledger: Ledger) -> None:
+    """An answer may spend more DP loss than the curve allows for its guarantee; a second release is refused."""
     about = {"model": model_digest(CHAIN), "adversary": "bdp"}
     ledger.charge("week", Charge(kind="additive", dp_loss=0.3, longest=50, epsilon=1.0, **about))
     assert ledger.dataset("week").leakage == 1.0
     assert ledger.dataset("week").curve == "own"
-    with pytest.raises(BudgetError, match="a promise of its own counts for a single release only"):
+    with pytest.raises(BudgetError, match="a guarantee of its own counts for a single release only"):
         ledger.charge("week", Charge(kind="dp", dp_loss=1e-6, longest=50))
 
 
-def test_a_promise_of_its_own_over_the_budget_is_refused(ledger: Ledger) -> None:
+def test_a_guarantee_of_its_own_over_the_budget_is_refused(ledger: Ledger) -> None:
     about = {"model": model_digest(CHAIN), "adversary": "bdp"}
     with pytest.raises(BudgetError):
         ledger.charge("week", Charge(kind="additive", dp_loss=0.5, longest=50, epsilon=1.5, **about))
-    # The curve may still say that it leaks less than it promises.
+    # The curve may still say that it leaks less than it guarantees.
     ledger.charge("week", Charge(kind="additive", dp_loss=0.01, longest=50, epsilon=1.5, **about))
     assert ledger.dataset("week").leakage == pytest.approx(LITTLE, abs=1e-6)
 

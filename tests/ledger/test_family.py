@@ -69,19 +69,19 @@ def test_a_fleet_and_an_overall_release_share_the_budget_record_by_record(tmp_pa
         assert isinstance(overall, Release)
         losses = losses or one_each()
         spent = 1 / overall.certificate.calibration.sigma
-        assert losses["ann"] < losses["bob"]  # sticky: the same promise for less DP loss
+        assert losses["ann"] < losses["bob"]  # sticky: the same guarantee for less DP loss
         for who, model in MODELS.items():
             found = ledger.dataset(f"sleep/{who}")
             assert found.spent_dp == pytest.approx(losses[who] + spent, rel=1e-9)
-            # Each promise is read from the person's own model.
+            # Each guarantee is read from the person's own model.
             assert found.leakage == pytest.approx(tight(model, losses[who] + spent), rel=1e-6)
             assert (found.releases, found.others, found.others_releases) == (1, ("sleep",), 1)
         whole = ledger.dataset("sleep")
         assert whole.spent_dp == pytest.approx(max(losses.values()) + spent, rel=1e-9)
         assert whole.leakage == pytest.approx(tight(WHOLE, max(losses.values()) + spent), rel=1e-6)
         assert whole.to_dict()["others"] == {"datasets": 2, "names": ["sleep/ann", "sleep/bob"], "releases": 2}
-        (stretch,) = whole.to_dict()["ranges"]
-        assert (stretch["by"], stretch["from"], stretch["to"]) == (["bob"], 1, LENGTH)
+        (segment,) = whole.to_dict()["ranges"]
+        assert (segment["by"], segment["from"], segment["to"]) == (["bob"], 1, LENGTH)
         asked = ledger.dataset("sleep", read_of("ann")).to_dict()["asked"]
         assert asked["dp_loss"] == pytest.approx(losses["ann"] + spent, rel=1e-9)
         assert "count too" in str(whole)
@@ -164,7 +164,7 @@ def test_only_the_records_that_both_read_add_up(tmp_path: Path) -> None:
         assert ledger.dataset("sleep/bob").spent_dp == 0.3
         ledger.charge("sleep", dp(0.4, read_of("bob")))
         assert ledger.dataset("sleep/ann").spent_dp == 0.3
-        # Of stretches that are apart the curve is read for a series without end.
+        # Of segments that are apart the curve is read for a series without end.
         assert ledger.dataset("sleep/ann").leakage == both_upper_ends(tight(STICKY, 0.3, MOST_RECORDS))
         # A charge that names nobody may be on anybody's records.
         ledger.charge("sleep", dp(0.05))
@@ -185,10 +185,10 @@ def test_parts_of_parts(tmp_path: Path) -> None:
     )
 
 
-def test_a_promise_for_another_model_is_not_taken_over(tmp_path: Path) -> None:
-    promised = {"kind": "dp", "dp_loss": 0.3, "longest": LENGTH, "epsilon": 0.31, "adversary": "bdp"}
+def test_a_guarantee_for_another_model_is_not_taken_over(tmp_path: Path) -> None:
+    guaranteed = {"kind": "dp", "dp_loss": 0.3, "longest": LENGTH, "epsilon": 0.31, "adversary": "bdp"}
     with books(tmp_path) as ledger:
-        ledger.charge("sleep", Charge(**promised, model=model_digest(WHOLE), ranges=read_of("ann", "bob")))
+        ledger.charge("sleep", Charge(**guaranteed, model=model_digest(WHOLE), ranges=read_of("ann", "bob")))
         assert ledger.dataset("sleep/bob").leakage == 0.31  # the same belief about the same records
         assert ledger.dataset("sleep/ann").leakage == pytest.approx(tight(STICKY, 0.3), rel=1e-6)
 

@@ -103,7 +103,7 @@ def test_the_certificate_names_the_row(way: str, path: Path) -> None:
             assert (found.valid, found.releases, found.recomputed, found.unchecked) == (True, 2, 1, ())
 
 
-def test_without_a_ledger_the_promise_is_for_one_release(path: Path) -> None:
+def test_without_a_ledger_the_guarantee_is_for_one_release(path: Path) -> None:
     plain = flip(FRAME, **ASKED, epsilon=0.4).certificate
     assert plain.ledger is None
     assert "one release" in plain.once
@@ -199,8 +199,8 @@ def test_nothing_is_charged_when_a_series_is_refused_or_wrong(path: Path) -> Non
 
 
 @pytest.mark.parametrize("longest", [80, 2**53])
-def test_a_promise_that_the_channel_does_not_keep_is_found(path: Path, longest: int) -> None:
-    """A single release may rest on its own promise, so that has to be true."""
+def test_a_guarantee_that_the_channel_does_not_keep_is_found(path: Path, longest: int) -> None:
+    """A single release may rest on its own guarantee, so that has to be true."""
     with Ledger(path) as ledger:
         about = {"longest": longest, "model": model_digest(CHAIN), "adversary": "bdp"}
         honest = flip(FRAME, **ASKED, epsilon=1).certificate.channel.matrix
@@ -209,7 +209,7 @@ def test_a_promise_that_the_channel_does_not_keep_is_found(path: Path, longest: 
         ledger.create("other", model=CHAIN, adversary="bdp", budget=3.0)
         ledger.charge("other", flip_charge(honest, epsilon=0.9, **about))
         (problem,) = ledger.verify().problems
-        assert "promises 0.9; recomputed it leaks up to" in problem
+        assert "guarantees 0.9; recomputed it leaks up to" in problem
 
 
 def test_a_stream_that_breaks_later_stays_charged(path: Path) -> None:

@@ -39,13 +39,13 @@ from pufferdp.publish.noise import SeededSampler
 from tests.bounds.test_flow_attacks import GRID, records
 from tests.bounds.test_orbits import mixing, others
 from tests.ledger.rows import assert_other_rows_are_found_out
-from tests.oracles.flows import flow_law, total_variation
-from tests.strategies import random_law
+from tests.oracles.flows import flow_distribution, total_variation
+from tests.strategies import random_distribution
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["rest", "active"])
 FRAME = pd.DataFrame({"state": ["rest", "active", "active", "rest", "rest", "active", "rest", "rest"] * 10})
-PROMISE: dict[str, Any] = {"eta": 0.01, "tau": 0.1}
-ASKED: dict[str, Any] = {"model": CHAIN, "column": "state", **PROMISE}
+GUARANTEE: dict[str, Any] = {"eta": 0.01, "tau": 0.1}
+ASKED: dict[str, Any] = {"model": CHAIN, "column": "state", **GUARANTEE}
 
 
 @pytest.fixture
@@ -151,9 +151,9 @@ def test_an_epsilon_and_a_total_variation_never_mix(path: Path, tmp_path: Path) 
     assert spent(path) == (0, 0.0)
 
 
-def of_flow(tau: float, lengths: tuple[tuple[int, int], ...] = ((80, 1),), **promise: Any) -> Charge:
+def of_flow(tau: float, lengths: tuple[tuple[int, int], ...] = ((80, 1),), **guarantee: Any) -> Charge:
     """The charge of a flow from CHAIN."""
-    about = FlowBudget(**{"eta": 0.01, "tau": tau, **promise})
+    about = FlowBudget(**{"eta": 0.01, "tau": tau, **guarantee})
     transitions = sum((length - 1) * count for length, count in lengths)
     noise = our_noise(
         CHAIN.transition,
@@ -165,7 +165,7 @@ def of_flow(tau: float, lengths: tuple[tuple[int, int], ...] = ((80, 1),), **pro
     )
     return flow_charge(
         model=model_digest(CHAIN),
-        promise=about,
+        guarantee=about,
         add=False,
         mechanism="flow-simplex",
         kappa=None,
@@ -174,7 +174,7 @@ def of_flow(tau: float, lengths: tuple[tuple[int, int], ...] = ((80, 1),), **pro
     )
 
 
-def test_flows_of_a_data_set_make_one_promise_about_the_same_records(path: Path) -> None:
+def test_flows_of_a_data_set_make_one_guarantee_about_the_same_records(path: Path) -> None:
     asked = {"ledger": path, "dataset": "flows"}
     for change in ({"eta": 0.02}, {"privacy": "record"}, {"centre_only": True}):
         with pytest.raises(RefusedError, match=r"keeps its budget for eta=0\.01, privacy='joint'"):
@@ -261,16 +261,18 @@ def test_flows_of_the_same_records_keep_the_sum_of_their_taus(seed: int) -> None
     centre = mixing(generator, 2)
     while dobrushin(centre) + 2 * eta >= 1:
         centre = mixing(generator, 2)
-    start = random_law(generator, 2)
+    start = random_distribution(generator, 2)
     for privacy in (Privacy.ORBIT, Privacy.RECORD):
         sigmas = [our_noise(centre, n, eta=eta, tau=float(t), privacy=privacy).sigma for t in taus]
         together = 1 / math.sqrt(sum(1 / s**2 for s in sigmas))
         kernels = others(centre, eta, generator)
         if privacy is Privacy.ORBIT:
-            laws = [(flow_law(centre, start, n), flow_law(kernel, start, n)) for kernel in kernels]
+            distributions = [
+                (flow_distribution(centre, start, n), flow_distribution(kernel, start, n)) for kernel in kernels
+            ]
         else:
-            laws = records(least_favourable(centre, eta), start, n)
-        worst = max(total_variation(*pair, together) for pair in laws)
+            distributions = records(least_favourable(centre, eta), start, n)
+        worst = max(total_variation(*pair, together) for pair in distributions)
         assert worst <= float(sum(taus)) + GRID
 
 
@@ -278,7 +280,7 @@ def test_total_variations_as_such_do_not_add_up() -> None:
     """Why the argument needs one coupling: each of two coins looks the same in both cases, and together they do not."""
     alike, opposite = {(0, 0): 0.5, (1, 1): 0.5}, {(0, 1): 0.5, (1, 0): 0.5}
     for place in (0, 1):
-        sides = [sum(p for pair, p in law.items() if pair[place]) for law in (alike, opposite)]
+        sides = [sum(p for pair, p in distribution.items() if pair[place]) for distribution in (alike, opposite)]
         assert sides[0] == sides[1]
     assert sum(abs(alike.get(pair, 0) - opposite.get(pair, 0)) for pair in {*alike, *opposite}) / 2 == 1
 
@@ -288,7 +290,7 @@ def test_total_variations_as_such_do_not_add_up() -> None:
     [
         (lambda c: c["facts"].update(sigma=0.001), "had noise of sigma 0.001"),
         (lambda c: c.update(tau=0.01), "do not go with its tau"),
-        (lambda c: c["facts"]["promise"].update(eta=0.02), "the budget is for"),
+        (lambda c: c["facts"]["guarantee"].update(eta=0.02), "the budget is for"),
         (lambda c: c["facts"].update(lengths=[[10, 1]]), "tau or its length"),
         (lambda c: c["facts"].update(mechanism="poster-log", kappa=0.1), "had noise of sigma"),
         (lambda c: c["facts"].update(mechanism="flow-log"), "has a kappa above 0"),

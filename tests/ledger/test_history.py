@@ -32,7 +32,7 @@ def test_every_total_is_the_one_of_its_moment(tmp_path: Path) -> None:
 
 
 def test_releases_of_our_own(tmp_path: Path) -> None:
-    """The first keeps its own promise; from the second on it is the curve."""
+    """The first keeps its own guarantee; from the second on it is the curve."""
     path = tmp_path / "series.csv"
     path.write_text("state\n" + "0\n0\n1\n" * 10, encoding="utf-8")
     with Ledger(tmp_path / "books.db", create=True) as books:
@@ -54,7 +54,7 @@ def test_flows(tmp_path: Path) -> None:
         for tau in (0.1, 0.2):
             charge = flow_charge(
                 model=model_digest(CHAIN),
-                promise=FlowBudget(tau=tau, eta=0.05, privacy="joint"),
+                guarantee=FlowBudget(tau=tau, eta=0.05, privacy="joint"),
                 add=False,
                 mechanism="flow-simplex",
                 kappa=None,

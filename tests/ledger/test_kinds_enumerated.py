@@ -1,7 +1,7 @@
 """Publications of several kinds on one data set: what all their outputs together leak, beside what the ledger says.
 
-The laws of the outputs are worked out here, from the noise that each certificate states, for every series of states
-and every output; ledgers and curves have no part in it.
+The distributions of the outputs are worked out here, from the noise that each certificate states, for every series of
+states and every output; ledgers and curves have no part in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OUTSIDE = 0.4
 Floats = NDArray[np.float64]
 
 
-def answers_law(noise: dict[str, Any]) -> Floats:
+def answers_distribution(noise: dict[str, Any]) -> Floats:
     """Log of the probability of each noisy histogram, (outputs, series), up to a constant: it adds up to the records.
 
     Answers beyond the possible counts say no more than those next to them.
@@ -38,7 +38,7 @@ def answers_law(noise: dict[str, Any]) -> Floats:
     return np.asarray(-2.0 * np.abs(noisy[:, None] - counts[None, :]) / noise["scale"])
 
 
-def record_law(*matrices: Floats) -> Floats:
+def record_distribution(*matrices: Floats) -> Floats:
     """Log of the probability of what is said about one record, (outputs, states), by independent channels."""
     outputs = itertools.product(*(range(matrix.shape[1]) for matrix in matrices))
     return np.array([sum(np.log(m[:, o]) for m, o in zip(matrices, some, strict=True)) for some in outputs])
@@ -46,16 +46,16 @@ def record_law(*matrices: Floats) -> Floats:
 
 def all_outputs(answers: Floats, records: list[Floats]) -> Floats:
     """Log of the probability of all outputs together, (outputs, series)."""
-    law = answers
+    distribution = answers
     for t, record in enumerate(records):
-        law = (law[:, None, :] + record[:, SERIES[:, t]][None]).reshape(-1, len(SERIES))
-    return law
+        distribution = (distribution[:, None, :] + record[:, SERIES[:, t]][None]).reshape(-1, len(SERIES))
+    return distribution
 
 
 def leakage(model: MarkovChain, outputs: Floats, adversary: str) -> float:
     """The largest log ratio over all outputs, records and, for bdp, sets of other records that are known."""
-    law = model.stationary[SERIES[:, 0]] * model.transition[SERIES[:, :-1], SERIES[:, 1:]].prod(axis=1)
-    joint = np.exp(outputs) * law
+    distribution = model.stationary[SERIES[:, 0]] * model.transition[SERIES[:, :-1], SERIES[:, 1:]].prod(axis=1)
+    joint = np.exp(outputs) * distribution
     most = 0.0
     for t in range(RECORDS):
         others = [s for s in range(RECORDS) if s != t]
@@ -67,8 +67,8 @@ def leakage(model: MarkovChain, outputs: Floats, adversary: str) -> float:
                 if value is not None:
                     fits &= SERIES[:, s] == value
             sides = [fits & (SERIES[:, t] == value) for value in (0, 1)]
-            ratio = (joint[:, sides[0]].sum(axis=1) / law[sides[0]].sum()) / (
-                joint[:, sides[1]].sum(axis=1) / law[sides[1]].sum()
+            ratio = (joint[:, sides[0]].sum(axis=1) / distribution[sides[0]].sum()) / (
+                joint[:, sides[1]].sum(axis=1) / distribution[sides[1]].sum()
             )
             most = max(most, float(np.abs(np.log(ratio)).max()))
     return most
@@ -115,8 +115,8 @@ def test_all_outputs_together_leak_no_more_than_the_ledger_says(
     assert question["noise"]["balanced"]
     # Of one record a noisy count is 1 or more, or 0 or less: that is all that it says.
     day, channel = response(2 / question["noise"]["scale"]), np.array(flipped["channel"]["matrix"])
-    early, late = record_law(day, channel), record_law(day, channel, response(OUTSIDE))
-    outputs = all_outputs(answers_law(answer["noise"]), [early, early, late, late])
+    early, late = record_distribution(day, channel), record_distribution(day, channel, response(OUTSIDE))
+    outputs = all_outputs(answers_distribution(answer["noise"]), [early, early, late, late])
     leaks = leakage(model, outputs, adversary)
     assert leaks <= says.leakage * (1 + 1e-9)
     assert leaks > 0.5 * says.leakage

@@ -55,7 +55,7 @@ def test_a_year_of_days_fits_the_budget_of_one(ledger: Ledger) -> None:
     assert 1 - SEARCHED < shown.leakage <= 1
     assert shown.curve == "tight"
     assert shown.calendar is not None
-    assert shown.calendar.count <= 2  # days side by side with the same sum are one stretch
+    assert shown.calendar.count <= 2  # days side by side with the same sum are one segment
     # One more, on any day: refused with the day and what is left there. On another day it fits.
     with pytest.raises(BudgetError, match=r"on 1970-04-11, .* is left there") as refusal:
         ledger.charge("week", charge(0.05, day(100)))
@@ -113,8 +113,8 @@ def test_people_have_budgets_of_their_own(ledger: Ledger) -> None:
     shown = ledger.dataset("week")
     assert shown.spent_dp == pytest.approx(0.3)
     assert shown.calendar is not None
-    (stretch,) = shown.calendar.stretches
-    assert (stretch.by, stretch.people) in ((("person7", "zoe"), 2), (("person7",), 1), (("zoe",), 1))
+    (segment,) = shown.calendar.segments
+    assert (segment.by, segment.people) in ((("person7", "zoe"), 2), (("person7",), 1), (("zoe",), 1))
     with pytest.raises(BudgetError):
         ledger.charge("week", charge(0.1, day(0, ("zoe",))))
     ledger.charge("week", charge(0.1, day(0, ("person 8",))))
@@ -123,7 +123,7 @@ def test_people_have_budgets_of_their_own(ledger: Ledger) -> None:
     assert ledger.verify().valid
 
 
-def test_losses_on_everything_and_on_stretches_add_up(ledger: Ledger) -> None:
+def test_losses_on_everything_and_on_segments_add_up(ledger: Ledger) -> None:
     ledger.charge("week", charge(0.1, day(3)))
     ledger.charge("week", Charge(kind="dp", dp_loss=0.05, longest=10))
     ledger.charge("week", charge(0.1, day(4)))
@@ -136,7 +136,7 @@ def test_losses_on_everything_and_on_stretches_add_up(ledger: Ledger) -> None:
     assert shown["ranges"][0]["to"] == "1970-01-05T23:59:59.999999999"
 
 
-def test_one_stretch_keeps_the_length_that_it_was_charged_with(ledger: Ledger) -> None:
+def test_one_segment_keeps_the_length_that_it_was_charged_with(ledger: Ledger) -> None:
     ledger.charge("week", charge(0.1, day(3)))
     ledger.charge("week", charge(0.1, day(3)))
     assert ledger.dataset("week").longest == 288

@@ -1,4 +1,4 @@
-"""What a ledger says of releases on stretches, beside linear programmes over all DP algorithms with such losses.
+"""What a ledger says of releases on segments, beside linear programmes over all DP algorithms with such losses.
 
 The programme knows nothing of ledgers: it gets the loss of each record, counted here by hand, and finds the most that
 any algorithm leaks. HiGHS keeps to constraints up to 1e-10; ratios of expectations are good to about 1e-7.
@@ -32,7 +32,7 @@ Release = tuple[int, int, float]
 """From record to record, and its DP loss."""
 
 
-def stretch(first: int, last: int) -> Ranges:
+def segment(first: int, last: int) -> Ranges:
     return Ranges(order="time", parts=(Range(first=first, last=last),))
 
 
@@ -40,7 +40,7 @@ def ledger_total(model: MarkovChain, adversary: str, length: int, releases: list
     """The rule and the state of a data set after some releases, as a ledger computes them."""
     rule, state, sums = Rule(model, checks.adversary(adversary), 1e6), State("", ""), RecordSums()
     for first, last, loss in releases:
-        charge = Charge(kind="dp", dp_loss=loss, longest=last - first + 1, ranges=stretch(first, last))
+        charge = Charge(kind="dp", dp_loss=loss, longest=last - first + 1, ranges=segment(first, last))
         state = state.after(charge, "", sums)
     assert state.longest in (length, MOST_RECORDS)
     return rule, state
@@ -52,14 +52,14 @@ def losses_of(length: int, releases: list[Release]) -> list[float]:
 
 def worst(model: MarkovChain, adversary: str, losses: list[float]) -> float:
     """The most that any algorithm with these losses leaks about any record."""
-    law = model.stationary if model.given_start is None else model.given_start
+    distribution = model.stationary if model.given_start is None else model.given_start
     kernels = [model.transition]
-    return max(algorithms.chain_leakage(kernels, law, losses, t, adversary) for t in range(len(losses)))
+    return max(algorithms.chain_leakage(kernels, distribution, losses, t, adversary) for t in range(len(losses)))
 
 
 @settings(max_examples=examples(25), deadline=None)
 @given(chains(most_states=3, starts=("stationary", "given")), st.data(), st.sampled_from(["bdp", "pufferfish"]))
-def test_releases_on_stretches_never_leak_more_than_the_ledger_says(
+def test_releases_on_segments_never_leak_more_than_the_ledger_says(
     model: MarkovChain, data: st.DataObject, adversary: str
 ) -> None:
     length = data.draw(st.integers(2, 4 if model.size < 3 else 3))
@@ -103,7 +103,7 @@ def test_disjoint_and_overlapping_days(transition: list[list[float]], adversary:
 @pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_the_total_is_reached_and_a_tenth_less_would_be_a_lie(adversary: str) -> None:
-    # The same stretch twice: exactly what the worst algorithm leaks.
+    # The same segment twice: exactly what the worst algorithm leaks.
     model = MarkovChain(transition=ACTIVITY)
     releases: list[Release] = [(0, 4, 0.3), (0, 4, 0.2)]
     rule, state = ledger_total(model, adversary, 5, releases)
@@ -138,9 +138,9 @@ def approximate_worst(
     model: MarkovChain, epsilon: float, losses: list[float], deltas: list[float], adversary: str
 ) -> float:
     """The largest delta beside an epsilon over all events of all algorithms with these losses and deltas."""
-    law = model.stationary if model.given_start is None else model.given_start
+    distribution = model.stationary if model.given_start is None else model.given_start
     n, k = len(losses), model.size
-    joint, out = algorithms.table([model.transition], law, n), 0.0
+    joint, out = algorithms.table([model.transition], distribution, n), 0.0
     for target in range(n):
         for known in algorithms.adversaries(n, target, "pufferfish" if adversary == "pufferfish" else "every"):
             hidden = [t for t in range(n) if t not in known]
@@ -148,7 +148,7 @@ def approximate_worst(
                 given_ = np.transpose(joint, [*known, *hidden])[values]
                 marginal = given_.sum(axis=tuple(t for t in range(len(hidden)) if hidden[t] != target))
                 for pair in itertools.permutations(np.flatnonzero(marginal > 0), 2):
-                    top, bottom = algorithms.laws_given(given_, hidden.index(target), pair)
+                    top, bottom = algorithms.distributions_given(given_, hidden.index(target), pair)
                     own = ([losses[t] for t in hidden], [deltas[t] for t in hidden])
                     out = max(out, algorithms.event_delta(top, bottom, epsilon, *own))
     return out
@@ -161,7 +161,7 @@ def test_deltas_add_up_record_by_record(transition: list[list[float]], adversary
     rule, state, sums = Rule(model, checks.adversary(adversary), 1e6, 0.5), State("", ""), RecordSums()
     losses, deltas = [0.0] * 3, [0.0] * 3
     for first, last, loss, delta in ((0, 1, 0.5, 1e-3), (1, 2, 0.25, 2e-3), (2, 2, 0.5, 0.0)):
-        charge = Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=2, ranges=stretch(first, last))
+        charge = Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=2, ranges=segment(first, last))
         state = state.after(charge, "", sums)
         for t in range(first, last + 1):
             losses[t], deltas[t] = losses[t] + loss, deltas[t] + delta
@@ -173,15 +173,15 @@ def test_deltas_add_up_record_by_record(transition: list[list[float]], adversary
 def test_the_delta_of_equal_records_is_reached() -> None:
     model = MarkovChain(transition=ACTIVITY)
     rule, sums = Rule(model, checks.adversary("pufferfish"), 1e6, 0.5), RecordSums()
-    charge = Charge(kind="dp", dp_loss=0.25, dp_delta=1e-3, longest=5, ranges=stretch(0, 4))
+    charge = Charge(kind="dp", dp_loss=0.25, dp_delta=1e-3, longest=5, ranges=segment(0, 4))
     state = State("", "").after(charge, "", sums)
     found = approximate_worst(model, rule.leakage(state), [0.25] * 5, [1e-3] * 5, "pufferfish")
     assert found == pytest.approx(rule.leaked_delta(state), rel=1e-5)
 
 
 @pytest.mark.parametrize("adversary", [pytest.param("bdp", marks=pytest.mark.slow), "pufferfish"])
-def test_a_redaction_counts_for_the_whole_data_set_beside_releases_on_stretches(adversary: str) -> None:
-    """Record 4 is published as it is; records 1 to 3 are private, and were read by releases on stretches."""
+def test_a_redaction_counts_for_the_whole_data_set_beside_releases_on_segments(adversary: str) -> None:
+    """Record 4 is published as it is; records 1 to 3 are private, and were read by releases on segments."""
     model, n = MarkovChain(transition=ACTIVITY), 4
     joint = algorithms.table([model.transition], model.stationary, n)
     releases: list[Release] = [(0, 1, 0.5), (2, 3, 0.4), (1, 2, 0.1)]
@@ -193,9 +193,9 @@ def test_a_redaction_counts_for_the_whole_data_set_beside_releases_on_stretches(
             told = {}
             for x in range(2):
                 others = [t for t in range(n) if t not in (target, *known_others)]
-                law = np.transpose(joint, [target, *known_others, *others])
+                distribution = np.transpose(joint, [target, *known_others, *others])
                 at = tuple(v for t, v in zip(known, values, strict=True) if t in known_others)
-                given_ = law[(x, *at)]
+                given_ = distribution[(x, *at)]
                 # What the published record says by itself, beside what is known already.
                 if 3 not in known_others:
                     axes = tuple(i for i, t in enumerate(others) if t != 3)
@@ -212,7 +212,7 @@ def test_a_redaction_counts_for_the_whole_data_set_beside_releases_on_stretches(
     assert hidden.ranges == EVERYTHING
     state = state.after(hidden, "", sums)
     for first, last, loss in releases:
-        charge = Charge(kind="dp", dp_loss=loss, longest=2, ranges=stretch(first, last))
+        charge = Charge(kind="dp", dp_loss=loss, longest=2, ranges=segment(first, last))
         state = state.after(charge, "", sums)
     assert state.added == shown > 0
     assert exact <= rule.leakage(state) + NEAR

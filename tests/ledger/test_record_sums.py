@@ -86,13 +86,13 @@ def test_a_ledger_keeps_the_same_sums_in_its_tables(
         assert Fraction(shown.spent_dp) == largest(charges)
         assert shown.calendar is not None
         assert Fraction(shown.calendar.asked_loss or 0.0) == largest(charges, asked)
-        for stretch in shown.calendar.stretches:
-            where = Ranges(order="time", parts=(Range(first=stretch.first, last=stretch.last),))
-            assert Fraction(stretch.dp_loss) <= largest(charges, where)
-            inside = [p for p in PLACES if _inside(p, stretch.first, stretch.last)]
-            for person, place_ in itertools.product(stretch.by or (*PEOPLE, "zoe"), inside[:1]):
+        for segment in shown.calendar.segments:
+            where = Ranges(order="time", parts=(Range(first=segment.first, last=segment.last),))
+            assert Fraction(segment.dp_loss) <= largest(charges, where)
+            inside = [p for p in PLACES if _inside(p, segment.first, segment.last)]
+            for person, place_ in itertools.product(segment.by or (*PEOPLE, "zoe"), inside[:1]):
                 mine = sum(Fraction(loss) for found, loss in charges if reads(found, person, place_))
-                assert mine == Fraction(stretch.dp_loss)
+                assert mine == Fraction(segment.dp_loss)
         assert ledger.verify().valid
 
 
@@ -102,7 +102,7 @@ def _inside(place: Fraction, first: float | None, last: float | None) -> bool:
     return (first is None or place > Fraction(first)) and (last is None or place < Fraction(last))
 
 
-def test_stretches_that_share_an_end_overlap_there_and_others_do_not() -> None:
+def test_segments_that_share_an_end_overlap_there_and_others_do_not() -> None:
     sums = RecordSums()
     for first, last in ((0, 1), (1, 2), (math.nextafter(2.0, 3.0), 3)):
         found = sums.charge(Ranges(order="t", parts=(Range(first=first, last=last),)), {LOSS: 1.0})

@@ -73,7 +73,7 @@ def test_a_row_of_another_release_is_found_out(path: Path) -> None:
     assert_other_rows_are_found_out(raw, other)
 
 
-def test_releases_add_up_to_less_than_their_promises(path: Path) -> None:
+def test_releases_add_up_to_less_than_their_guarantees(path: Path) -> None:
     for _ in range(3):
         release(FRAME, **ASKED, epsilon=0.5, ledger=path, dataset="week")
     assert 0.5 < total(path) <= 1.5

@@ -47,7 +47,7 @@ SELDOM = [0.998 * p + 0.002 * {0: 0.7, 6: 0.3}.get(j, 0.0) for j, p in enumerate
     ],
 )
 def test_the_total_covers_what_guarantees_that_do_not_add_up_leak_together(model, adversary, once, twice):
-    """Two counts at scale 1 that agree are one at scale ½. Added up, their promises are below what they leak."""
+    """Two counts at scale 1 that agree are one at scale ½. Added up, their guarantees are below what they leak."""
     joint = exact(model, 2.0, adversary)
     assert joint == pytest.approx(twice, abs=5e-5)
     assert joint > 2 * once
@@ -95,15 +95,15 @@ def joint_leakage(P, start, n, channels, adversary):
             if i in known:
                 continue
             for values in itertools.product(range(k), repeat=len(known)):
-                laws = []
+                distributions = []
                 for x in range(k):
                     keep = np.array(
                         [p[i] == x and all(p[j] == v for j, v in zip(known, values, strict=True)) for p in paths]
                     )
                     mass = (prior * keep).sum()
                     if mass > 0:
-                        laws.append((prior * keep) @ likelihood / mass)
-                for a, b in itertools.permutations(laws, 2):
+                        distributions.append((prior * keep) @ likelihood / mass)
+                for a, b in itertools.permutations(distributions, 2):
                     worst = max(worst, float(np.log(a / b).max()))
     return worst
 
@@ -120,7 +120,7 @@ def test_flipped_copies_of_a_series_leak_no_more_than_the_total(P, adversary):
 
 
 def test_wasserstein_releases_compose_through_the_curve_alone():
-    """Each promises epsilon; together they may tell everything. The curve counts L/scale, however small W is."""
+    """Each guarantees epsilon; together they may tell everything. The curve counts L/scale, however small W is."""
     model = Groups(sizes=[5], positives=[[0.3, 0.698, 0.0, 0.0, 0.0, 0.002]])
     made = plan(model, "count:1", epsilon=1.0, adversary="pufferfish")
     candidate = made.candidate("wasserstein")
@@ -165,7 +165,7 @@ def test_a_state_survives_json():
         assert State.from_json(state.to_json()) == state
 
 
-def test_secrets_of_ones_own_have_no_promise_about_records():
+def test_secrets_of_ones_own_have_no_guarantee_about_records():
     from pufferdp import Secret, Secrets
 
     chain = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]])
@@ -191,15 +191,15 @@ def redacted_leakage(P, start, n, i, released, channel, known):
     for some in known:
         for seen in itertools.product(range(k), repeat=len(some)):
             for shown in itertools.product(range(k), repeat=len(released)):
-                laws = []
+                distributions = []
                 for x in range(k):
                     told = {i: x, **dict(zip(some, seen, strict=True))}
                     before = np.array([all(p[j] == v for j, v in told.items()) for p in paths])
                     told |= dict(zip(released, shown, strict=True))
                     now = before & np.array([all(p[j] == v for j, v in told.items()) for p in paths])
                     if (prior * before).sum() > 0:
-                        laws.append((prior * now) @ copies / (prior * before).sum())
-                for a, b in itertools.permutations(laws, 2):
+                        distributions.append((prior * now) @ copies / (prior * before).sum())
+                for a, b in itertools.permutations(distributions, 2):
                     if a.sum() > 0:
                         assert b.sum() > 0, "the redaction alone tells the value"
                         worst = max(worst, float(np.log(a / b).max()))

@@ -67,7 +67,7 @@ def test_a_release_for_a_day_spends_the_budget_of_days_once_and_no_more(ledger, 
         one()
 
 
-def test_a_promise_about_single_records_is_none_about_a_day(ledger, place):
+def test_a_guarantee_about_single_records_is_none_about_a_day(ledger, place):
     ledger.create("days", model=HOURS, budget=1.0, unit="day")
     with pytest.raises(BudgetError):
         release(

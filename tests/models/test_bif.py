@@ -118,10 +118,10 @@ def test_the_real_networks(shared_data, tmp_path, name, nodes, links, parameters
 
 
 def test_asia_says_what_everybody_knows_of_it(shared_data):
-    """The marginal laws printed with Lauritzen & Spiegelhalter's example."""
+    """The marginal distributions printed with Lauritzen & Spiegelhalter's example."""
     asia = BayesianNetwork.from_bif(shared_data / "bif" / "asia.bif")
     for record, p in [("tub", 0.0104), ("lung", 0.055), ("either", 0.064828), ("xray", 0.11029), ("dysp", 0.4359706)]:
-        assert asia.law(record)[0] == pytest.approx(p, abs=1e-6)
+        assert asia.distribution(record)[0] == pytest.approx(p, abs=1e-6)
 
 
 def test_names_may_hold_odd_characters(read):
@@ -267,11 +267,11 @@ def test_damaged_files_are_refused_in_our_own_words(tmp_path):
 
 def many_parents(count, states):
     names = ", ".join(f"s{n}" for n in range(states))
-    law = ", ".join(["1", *["0"] * (states - 1)])
+    distribution = ", ".join(["1", *["0"] * (states - 1)])
     variables = [f"variable v{n} {{ type discrete [ {states} ] {{ {names} }}; }}" for n in range(count + 1)]
-    roots = [f"probability ( v{n} ) {{ table {law}; }}" for n in range(1, count + 1)]
+    roots = [f"probability ( v{n} ) {{ table {distribution}; }}" for n in range(1, count + 1)]
     parents = ", ".join(f"v{n}" for n in range(1, count + 1))
-    return "\n".join([*variables, *roots, f"probability ( v0 | {parents} ) {{ default {law}; }}"])
+    return "\n".join([*variables, *roots, f"probability ( v0 | {parents} ) {{ default {distribution}; }}"])
 
 
 def test_tables_that_no_memory_holds_are_refused(read):
@@ -326,4 +326,4 @@ def test_a_model_file_may_name_a_bif_file_beside_it(tmp_path, monkeypatch):
     (tmp_path / "sub" / "model.json").write_text(json.dumps({**raw, "values": {"no": 0}}))
     with pytest.raises(ModelError, match=r"model\.json: .*net\.bif: values must give a number for each of no, yes"):
         load_model(tmp_path / "sub" / "model.json")
-    assert math.isclose(model.law("wet")[0], 0.4)
+    assert math.isclose(model.distribution("wet")[0], 0.4)

@@ -36,12 +36,12 @@ def test_tables_share_the_period_evenly():
     assert repr(model) == "MarkovClock(3 states: 0, 1, 2; 2 slots in 24h, steps of 5min)"
 
 
-def test_the_laws_repeat_with_the_period():
+def test_the_distributions_repeat_with_the_period():
     model = clock(step="6h")
-    laws = [*model.laws, model.laws[-1] @ model.tables[-1]]
-    for law, table, after in zip(laws, model.tables, laws[1:], strict=False):
-        assert law @ table == pytest.approx(after, abs=1e-12)
-    assert laws[-1] == pytest.approx(laws[0], abs=1e-12)
+    distributions = [*model.distributions, model.distributions[-1] @ model.tables[-1]]
+    for distribution, table, after in zip(distributions, model.tables, distributions[1:], strict=False):
+        assert distribution @ table == pytest.approx(after, abs=1e-12)
+    assert distributions[-1] == pytest.approx(distributions[0], abs=1e-12)
 
 
 def test_a_file_is_read_as_it_was_written():
@@ -63,7 +63,7 @@ def test_a_file_is_read_as_it_was_written():
         ({"period": "soon"}, "period is 'soon'"),
         ({"period": 60}, "give both as durations"),
         ({"step": "1ms"}, "86,400,000 steps; at most 10,080"),
-        ({"start": "any"}, "start is 'any'; a clock begins at any of its slots"),
+        ({"start": "any"}, "start is 'any'; a clock starts at any slot"),
         ({"transitions": [DAY, [[0.5, 0.5], [0.5, 0.5]]]}, "the tables of transitions are 2×2, 3×3"),
         ({"transitions": [DAY, [[0.9, 0.2, 0.0], *DAY[1:]]]}, "row 1 of table 2 of transitions sums to 1.1"),
         ({"transitions": []}, "it must be a list of square tables"),
@@ -128,7 +128,7 @@ def _count_leakage(model, length, loss):
     for first in range(model.steps):
         paths = {}
         for path in itertools.product(range(2), repeat=length):
-            chance = model.laws[first, path[0]]
+            chance = model.distributions[first, path[0]]
             for t in range(length - 1):
                 chance *= model.tables[(first + t) % model.steps][path[t], path[t + 1]]
             paths[path] = chance
@@ -142,17 +142,17 @@ def _count_leakage(model, length, loss):
 
 
 def _shift(paths, target, known, loss):
-    """The largest log-quotient of the laws of a count with Laplace noise of scale 1/loss, given either value."""
+    """The largest log-ratio of the distributions of a count with Laplace noise of scale 1/loss, given either value."""
     outputs = np.arange(-1, len(next(iter(paths))) + 2)
-    laws = np.zeros((2, len(outputs)))
+    distributions = np.zeros((2, len(outputs)))
     mass = np.zeros(2)
     for path, chance in paths.items():
         if all(path[t] == x for t, x in known.items()):
-            laws[path[target]] += chance * np.exp(-loss * np.abs(outputs - sum(path)))
+            distributions[path[target]] += chance * np.exp(-loss * np.abs(outputs - sum(path)))
             mass[path[target]] += chance
     if not (mass > 0).all():
         return 0.0
-    return float(np.abs(np.log(laws[1] / mass[1]) - np.log(laws[0] / mass[0])).max())
+    return float(np.abs(np.log(distributions[1] / mass[1]) - np.log(distributions[0] / mass[0])).max())
 
 
 def test_what_is_possible_depends_on_the_time():
@@ -171,29 +171,29 @@ def test_series_are_drawn_along_the_clock():
     drawn = sample_clock(model, 5, 40_000, np.random.default_rng(1), first=3)
     for t in range(5):
         shares = np.bincount(drawn[:, t], minlength=3) / 40_000
-        assert shares == pytest.approx(model.laws[(3 + t) % 4], abs=0.012)  # more than four deviations
+        assert shares == pytest.approx(model.distributions[(3 + t) % 4], abs=0.012)  # more than four deviations
     assert not ((drawn[:, 0] == 0) & (drawn[:, 1] == 2)).any()
 
 
-def test_the_law_of_a_sum_is_that_of_all_paths():
+def test_the_distribution_of_a_sum_is_that_of_all_paths():
     model, steps = clock(step="4h"), np.array([0, 1, 2])
     for lengths in (((5, 1),), ((2, 2), (4, 1)), ((1, 1),)):
-        law = np.ones(1)
+        distribution = np.ones(1)
         for length, count in lengths:
             for _ in range(count):
-                law = np.convolve(law, _enumerated(model, length, steps))
+                distribution = np.convolve(distribution, _enumerated(model, length, steps))
         found = clock_total(model, lengths, steps)
-        assert found.masses == pytest.approx(law[: len(found.masses)], abs=1e-12)
+        assert found.masses == pytest.approx(distribution[: len(found.masses)], abs=1e-12)
     with pytest.raises(NotApplicableError, match="takes too many products"):
         clock_total(clock(), ((10**6, 1),), steps)
 
 
 def _enumerated(model, length, steps):
-    """The mean law over the first step of each slot."""
+    """The mean distribution over the first step of each slot."""
     each, slots = model.steps // len(model.transitions), len(model.transitions)
     out = np.zeros(length * int(steps.max()) + 1)
     for first in range(0, model.steps, each):
-        now = {(x, int(steps[x])): p for x, p in enumerate(model.laws[first])}
+        now = {(x, int(steps[x])): p for x, p in enumerate(model.distributions[first])}
         for t in range(length - 1):
             after: dict[tuple[int, int], float] = {}
             for (x, total), p in now.items():

@@ -89,14 +89,14 @@ def test_what_is_wrong_is_named(change, words):
 
 @given(data=st.data())
 @settings(max_examples=examples(30), deadline=None)
-def test_probabilities_and_laws_of_counts_are_those_of_enumeration(data):
+def test_probabilities_and_distributions_of_counts_are_those_of_enumeration(data):
     """Of all records, of some, and of the count that is denoised."""
     seed = data.draw(st.integers(0, 10**6))
     generator = np.random.default_rng(seed)
     hidden, values, n = (int(generator.integers(low, high)) for low, high in ((1, 4), (2, 4), (1, 5)))
     tables = generator.dirichlet(np.ones(hidden), size=hidden), generator.dirichlet(np.ones(values), size=hidden)
     model = HiddenMarkov(transition=tables[0], emission=tables[1], start=generator.dirichlet(np.ones(hidden)))
-    joint = algorithms.hidden_table(*tables, model.start_law, n)
+    joint = algorithms.hidden_table(*tables, model.start_distribution, n)
     path = generator.integers(values, size=n)
     known = {t: int(x) for t, x in enumerate(path)}
     assert math.exp(hidden_log_probability(model, n, known)) == pytest.approx(joint[tuple(path)], rel=1e-9)
@@ -106,22 +106,22 @@ def test_probabilities_and_laws_of_counts_are_those_of_enumeration(data):
     for series in itertools.product(range(values), repeat=n):
         expected[series.count(1)] += joint[series]
     assert prior is not None
-    assert prior.law.masses == pytest.approx(expected, abs=1e-12)
+    assert prior.distribution.masses == pytest.approx(expected, abs=1e-12)
 
 
-def test_simulation_has_the_right_law():
+def test_simulation_has_the_right_distribution():
     """Twenty thousand draws of three records, all of them and given the middle one: no cell off by 5 deviations."""
-    joint = algorithms.hidden_table(SENSOR.transition, SENSOR.emission, SENSOR.start_law, 3)
+    joint = algorithms.hidden_table(SENSOR.transition, SENSOR.emission, SENSOR.start_distribution, 3)
     drawn = sample_hidden(SENSOR, 3, 20_000, seeded(1))
     counts = np.zeros((3, 3, 3))
     np.add.at(counts, tuple(drawn.T), 1)
     assert (np.abs(counts - 20_000 * joint) <= 5 * np.sqrt(20_000 * joint) + 1).all()
     drawn = sample_hidden(SENSOR, 3, 20_000, seeded(2), {1: 2})
-    law = joint[:, 2] / joint[:, 2].sum()
+    distribution = joint[:, 2] / joint[:, 2].sum()
     counts = np.zeros((3, 3))
     np.add.at(counts, (drawn[:, 0], drawn[:, 2]), 1)
     assert (drawn[:, 1] == 2).all()
-    assert (np.abs(counts - 20_000 * law) <= 5 * np.sqrt(20_000 * law) + 1).all()
+    assert (np.abs(counts - 20_000 * distribution) <= 5 * np.sqrt(20_000 * distribution) + 1).all()
     with pytest.raises(ModelError, match="has 3 records"):
         sample_hidden(SENSOR, 3, 1, seeded(1), {3: 0})
 
@@ -163,7 +163,7 @@ def test_noise_is_never_less_than_the_best_curve_says():
         assert best.calibration.scale >= 2 / best_curve(SENSOR, 60, adversary).inverse(1.0) * (1 - 1e-12)
 
 
-def test_a_stretch_of_a_series_counts_as_part_of_an_endless_one():
+def test_a_segment_of_a_series_counts_as_part_of_an_endless_one():
     """What lies outside shows through the hidden state: nobody shields it, whoever looks."""
     for adversary in ("bdp", "pufferfish"):
         problem = Problem(
@@ -249,7 +249,7 @@ def test_a_model_of_hmmlearn_is_taken_over():
     assert model.labels == ("off", "on")
     assert model.transition == pytest.approx(CATEGORICAL["transmat_"], abs=1e-7)
     assert model.transition.sum(axis=1) == pytest.approx([1, 1], abs=1e-15)
-    assert model.start_law.tolist() == [0.25, 0.75]
+    assert model.start_distribution.tolist() == [0.25, 0.75]
     assert model.step == "5min"
     assert plan(model, query="count:on", length=100, epsilon=1.0).best.mechanism == "curve-odds"
 

@@ -93,7 +93,7 @@ def test_probabilities_are_those_of_enumeration(model: HiddenStates) -> None:
 
 
 def test_a_chain_of_second_order_has_the_probabilities_of_its_table() -> None:
-    joint = second_order_table(TABLE, all_pairs(TABLE).start_law.reshape(2, 2), 4)
+    joint = second_order_table(TABLE, all_pairs(TABLE).start_distribution.reshape(2, 2), 4)
     for row in itertools.product(range(2), repeat=4):
         assert math.exp(SECOND.log_likelihood([row])) == pytest.approx(joint[row])
 
@@ -233,11 +233,11 @@ def test_a_time_of_day_model_is_never_taken_for_a_chain_of_records() -> None:
 
 
 def test_the_distribution_of_a_count_is_that_of_enumeration() -> None:
-    joint = second_order_table(TABLE, all_pairs(TABLE).start_law.reshape(2, 2), 5)
+    joint = second_order_table(TABLE, all_pairs(TABLE).start_distribution.reshape(2, 2), 5)
     expected = np.bincount(np.indices(joint.shape).sum(axis=0).ravel(), joint.ravel(), 6)
     prior = answer_prior(Problem(model=SECOND, query=Query.parse("count:active"), lengths=((5, 1),), epsilon=1.0))
     assert prior is not None
-    assert prior.law.masses == pytest.approx(expected, abs=1e-12)
+    assert prior.distribution.masses == pytest.approx(expected, abs=1e-12)
 
 
 def test_hidden_markov_models_agree() -> None:

@@ -27,50 +27,50 @@ GROUPS = {"type": "groups", "sizes": [2, 1], "positives": [[0.2, 0.3, 0.5], [0.4
 
 
 def filled(table):
-    """The joint law of a table as an array."""
-    law = np.zeros((len(table.states),) * len(table.names))
+    """The joint distribution of a table as an array."""
+    distribution = np.zeros((len(table.states),) * len(table.names))
     for row, p in zip(table.listed, table.probabilities, strict=True):
-        law[tuple(row)] += p
-    return law
+        distribution[tuple(row)] += p
+    return distribution
 
 
 def spread(model):
-    """The joint law of groups as an array: a group's ones are spread evenly over its members."""
-    law = np.ones(())
+    """The joint distribution of groups as an array: a group's ones are spread evenly over its members."""
+    distribution = np.ones(())
     for m, ones in zip(model.group_sizes, model.positives, strict=True):
         part = np.zeros((2,) * m)
         for outcome in itertools.product((0, 1), repeat=m):
             j = sum(outcome)
             part[outcome] = ones[j] * math.factorial(j) * math.factorial(m - j) / math.factorial(m)
-        law = np.multiply.outer(law, part)
-    return law
+        distribution = np.multiply.outer(distribution, part)
+    return distribution
 
 
 def listing(model):
-    rows, law = model.outcomes()
+    rows, distribution = model.outcomes()
     assert len({tuple(row) for row in rows.tolist()}) == len(rows)
-    return {tuple(row): p for row, p in zip(rows.tolist(), law.tolist(), strict=True)}
+    return {tuple(row): p for row, p in zip(rows.tolist(), distribution.tolist(), strict=True)}
 
 
 @pytest.mark.parametrize(("models", "brute"), [(tables(), filled), (groups(), spread)], ids=["tables", "groups"])
-def test_laws_against_enumeration(models, brute):
+def test_distributions_against_enumeration(models, brute):
     @given(model=models, seed=SEEDS)
     def check(model, seed):
-        law = brute(model)
-        assert law.sum() == pytest.approx(1)
-        records, evidence = questions(seed, law.shape)
+        distribution = brute(model)
+        assert distribution.sum() == pytest.approx(1)
+        records, evidence = questions(seed, distribution.shape)
         found = model.joint(records, evidence)
-        assert found.shape == tuple(law.shape[i] for i in records)
-        assert found == pytest.approx(summed(law, records, evidence), abs=1e-12)
+        assert found.shape == tuple(distribution.shape[i] for i in records)
+        assert found == pytest.approx(summed(distribution, records, evidence), abs=1e-12)
         names = [model.records[i] for i in records]
         known = {model.records[i]: [model.domains[i][x] for x in states] for i, states in evidence.items()}
-        total = summed(law, [], evidence)
+        total = summed(distribution, [], evidence)
         assert model.probability(known) == pytest.approx(float(total), abs=1e-12)
         if total > 0:
-            expected = summed(law, records, evidence) / total
-            assert model.law(*names, given=known) == pytest.approx(expected, abs=1e-9)
+            expected = summed(distribution, records, evidence) / total
+            assert model.distribution(*names, given=known) == pytest.approx(expected, abs=1e-9)
         assert listing(model) == pytest.approx(
-            {tuple(int(x) for x in row): float(law[tuple(row)]) for row in np.argwhere(law > 0)}
+            {tuple(int(x) for x in row): float(distribution[tuple(row)]) for row in np.argwhere(distribution > 0)}
         )
 
     check()
@@ -91,10 +91,10 @@ def test_a_file_gives_back_the_model(models):
 
 @given(table=tables(), seed=SEEDS)
 def test_a_table_given_what_is_known(table, seed):
-    law = filled(table)
-    _, evidence = questions(seed, law.shape)
+    distribution = filled(table)
+    _, evidence = questions(seed, distribution.shape)
     known = {table.records[i]: [table.domains[i][x] for x in states] for i, states in evidence.items()}
-    left = summed(law, range(law.ndim), evidence)
+    left = summed(distribution, range(distribution.ndim), evidence)
     if left.sum() > 0:
         conditioned = table.given(known)
         assert filled(conditioned) == pytest.approx(left / left.sum(), abs=1e-12)
@@ -119,7 +119,7 @@ def test_what_a_table_says_of_itself(tmp_path):
     assert repr(table) == "JointTable(3 records, 2 states, 2 outcomes)"
     assert table.records == ("a", "b", "3")
     assert (table.labels, table.values, table.sizes) == (("0", "1"), (0, 1), (2, 2, 2))
-    assert table.law("a") == pytest.approx([0.2, 0.8])
+    assert table.distribution("a") == pytest.approx([0.2, 0.8])
     save_model(table, tmp_path / "m.json")
     assert model_digest(load_model(tmp_path / "m.json")) == model_digest(table)
     with pytest.raises(ValueError, match="read-only"):
@@ -183,7 +183,7 @@ def test_wrong_tables_made_in_code():
             JointTable(**{"values": [0, 1], "outcomes": [(0, 1)], "probabilities": [1], **wrong})
         assert says in str(refused.value)
     wide = JointTable(values=[0, 1], outcomes=[(0,) * 21], probabilities=[1])
-    with pytest.raises(ModelError, match="a law of these records has 2,097,152 joint states"):
+    with pytest.raises(ModelError, match="a distribution of these records has 2,097,152 joint states"):
         wide.joint(range(21), {})
 
 
@@ -195,7 +195,7 @@ def test_what_groups_say_of_themselves(tmp_path):
     assert (model.records, model.components) == (("1", "2", "3"), ((0, 1), (2,)))
     assert [model.group_of(i) for i in range(3)] == [0, 0, 1]
     assert (model.labels, model.values) == (("well", "ill"), (0, 2))
-    assert model.law("1", given={"2": "ill"}) == pytest.approx([0.15 / 0.65, 0.5 / 0.65])
+    assert model.distribution("1", given={"2": "ill"}) == pytest.approx([0.15 / 0.65, 0.5 / 0.65])
     assert Groups(sizes=[1], positives=[[0.5, 0.5]]).values == (0, 1)
     save_model(model, tmp_path / "m.json")
     assert model_digest(load_model(tmp_path / "m.json")) == model_digest(model)
@@ -208,15 +208,15 @@ def test_what_groups_say_of_themselves(tmp_path):
 def test_large_groups_are_exact():
     """A thousand records: against fractions, whose sums and products are exact."""
     m = 1000
-    law = np.full(m + 1, 1 / (m + 1))
-    model = Groups(sizes=[m, 1], positives=[law, [0.5, 0.5]])
+    distribution = np.full(m + 1, 1 / (m + 1))
+    model = Groups(sizes=[m, 1], positives=[distribution, [0.5, 0.5]])
     for told in (1, 2, 500, 1000):
         for ones in {0, told // 2, told}:
             known = {str(n + 1): ("1" if n < ones else "0") for n in range(told)}
             # With every number of ones equally likely this is 1/((told+1)·C(told, ones)) (Laplace's rule).
             exact = Fraction(1, (told + 1) * math.comb(told, ones))
             assert model.probability(known) == pytest.approx(float(exact), rel=1e-9)
-    pair = model.law("1", "1000", "1001", given={"500": "1"})
+    pair = model.distribution("1", "1000", "1001", given={"500": "1"})
     assert pair.sum() == pytest.approx(1)
     assert pair[1, 1, 0] == pytest.approx(0.5 * (1 / 4) / (1 / 2))
 
@@ -225,13 +225,13 @@ def test_outcomes_of_groups_are_counted_before_they_are_listed():
     fair = Groups(sizes=[21], positives=[np.full(22, 1 / 22)])
     with pytest.raises(ModelError, match="the model has 2,097,152 joint states; at most 1,048,576"):
         fair.outcomes()
-    with pytest.raises(ModelError, match="a law of these records has 2,097,152 joint states"):
+    with pytest.raises(ModelError, match="a distribution of these records has 2,097,152 joint states"):
         fair.joint(range(21), {})
     together = np.zeros(1001)
     together[[0, 1000]] = 0.25, 0.75
-    rows, law = Groups(sizes=[1000], positives=[together]).outcomes()
+    rows, distribution = Groups(sizes=[1000], positives=[together]).outcomes()
     assert rows.sum(axis=1).tolist() == [0, 1000]
-    assert law.tolist() == [0.25, 0.75]
+    assert distribution.tolist() == [0.25, 0.75]
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def test_outcomes_of_groups_are_counted_before_they_are_listed():
         ({"sizes": [2, 0]}, "the size of group 2 is 0; it must be a whole number of records, 1 or more"),
         ({"sizes": [2, 1.5]}, "sizes.1 is 1.5; it must be"),
         ({"sizes": [2, 1001]}, "a group has 1001 records; at most 1000 are allowed"),
-        ({"sizes": [2]}, "positives has 2 laws; there are 1 groups"),
-        ({"sizes": [3, 1]}, "law 1 of positives has 3 probabilities; a group of 3 needs 4, for 0 to 3 ones"),
-        ({"positives": [[0.2, 0.3, 0.6], [0.4, 0.6]]}, "law 1 of positives sums to 1.1"),
-        ({"positives": [[0.2, 0.3, 0.5], [-1, 2]]}, "entry 1 of law 2 of positives is -1"),
+        ({"sizes": [2]}, "positives has 2 distributions; there are 1 groups"),
+        ({"sizes": [3, 1]}, "distribution 1 of positives has 3 entries; a group of 3 needs 4, for 0 to 3"),
+        ({"positives": [[0.2, 0.3, 0.6], [0.4, 0.6]]}, "distribution 1 of positives sums to 1.1"),
+        ({"positives": [[0.2, 0.3, 0.5], [-1, 2]]}, "entry 1 of distribution 2 of positives is -1"),
         ({"states": ["a", "b", "c"]}, "states has 3 names; a record of a group has two states"),
         ({"states": ["a", "a"]}, "every record: state 'a' is named twice"),
         ({"values": {"0": 1}}, "values must give a number for each of 0, 1"),

@@ -31,14 +31,14 @@ def drawn(generator, n, share, rows=random_rows):
 
 
 @given(seed=SEEDS, n=st.integers(1, 9), share=st.sampled_from([0.1, 0.3, 0.6]))
-def test_laws_are_sums_of_products(seed, n, share):
+def test_distributions_are_sums_of_products(seed, n, share):
     """Several questions to one tree: what one question leaves behind must not show in the next."""
     generator = np.random.default_rng(seed)
     parents, tables, tree = drawn(generator, n, share)
-    law = brute.network_joint(parents, tables, laws=np.asarray)
+    distribution = brute.network_joint(parents, tables, distributions=np.asarray)
     for _ in range(6):
-        records, evidence = questions(generator.integers(2**32), law.shape)
-        found, expected = tree.joint(records, evidence), summed(law, records, evidence)
+        records, evidence = questions(generator.integers(2**32), distribution.shape)
+        found, expected = tree.joint(records, evidence), summed(distribution, records, evidence)
         assert found == pytest.approx(expected, rel=1e-9, abs=0)
         assert ((found > 0) == (expected > 0)).all()
     parts = connected(brute.moral(parents))
@@ -87,7 +87,7 @@ def test_tables_that_are_too_large_are_refused_with_their_place():
         nodes.append(Node(name=f"{x}.{y}", states=[str(s) for s in range(8)], parents=above, table=table))
     grid = BayesianNetwork(nodes=tuple(nodes))
     with pytest.raises(NotApplicableError, match=f"around record '\\d\\.\\d'; the limit is {MOST_ENTRIES:,}"):
-        grid.law("0.0")
+        grid.distribution("0.0")
 
 
 def test_questions_about_too_many_records_are_refused():
@@ -99,7 +99,7 @@ def test_questions_about_too_many_records_are_refused():
 
 
 def steep_rows(generator, *shape):
-    """Laws whose masses lie down to 1e-140."""
+    """Distributions whose masses lie down to 1e-140."""
     rows = 10.0 ** -generator.uniform(0, 140, size=shape)
     rows[..., generator.integers(shape[-1])] = 1.0
     return np.where(generator.random(shape) < 0.1, 0.0, rows) + (rows == 1.0)
@@ -109,7 +109,7 @@ def steep_rows(generator, *shape):
 def test_what_is_possible_is_refused_sooner_than_called_impossible(seed, n):
     generator = np.random.default_rng(seed)
     parents, tables, tree = drawn(generator, n, 0.6, rows=steep_rows)
-    exactly = brute.network_joint(parents, tables, laws=np.vectorize(brute.Fraction, otypes=[object]))
+    exactly = brute.network_joint(parents, tables, distributions=np.vectorize(brute.Fraction, otypes=[object]))
     for _ in range(3):
         records, evidence = questions(generator.integers(2**32), exactly.shape)
         try:

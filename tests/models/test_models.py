@@ -19,14 +19,14 @@ GOOD = {"type": "markov_chain", "transition": [[0.9, 0.1], [0.4, 0.6]]}
 
 
 @given(chain=chains())
-def test_stationary_law_is_stationary_and_zero_on_transient_states(chain):
-    law = chain.stationary
-    assert law.sum() == pytest.approx(1)
-    assert law @ chain.transition == pytest.approx(law, abs=1e-12)
+def test_stationary_distribution_is_stationary_and_zero_on_transient_states(chain):
+    distribution = chain.stationary
+    assert distribution.sum() == pytest.approx(1)
+    assert distribution @ chain.transition == pytest.approx(distribution, abs=1e-12)
     recurrent = {x for members in chain.closed_classes for x in members}
-    assert {int(x) for x in np.flatnonzero(law)} == recurrent
+    assert {int(x) for x in np.flatnonzero(distribution)} == recurrent
     if len(chain.closed_classes) == 1:
-        assert law == pytest.approx(stationary(chain.transition), abs=1e-9)
+        assert distribution == pytest.approx(stationary(chain.transition), abs=1e-9)
 
 
 @given(chain=chains())

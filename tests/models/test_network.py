@@ -24,26 +24,26 @@ GOOD = {"type": "bayesian_network", "nodes": [RAIN, WET]}
 
 
 def multiplied(network):
-    """The joint law as a table, one axis a record: for every outcome the product of its entries."""
+    """The joint distribution as a table, one axis a record: for every outcome the product of its entries."""
     place = {node.name: i for i, node in enumerate(network.nodes)}
-    law = np.zeros([len(node.states) for node in network.nodes])
-    for outcome in np.ndindex(law.shape):
-        law[outcome] = math.prod(
+    distribution = np.zeros([len(node.states) for node in network.nodes])
+    for outcome in np.ndindex(distribution.shape):
+        distribution[outcome] = math.prod(
             float(node.table[tuple(outcome[place[name]] for name in (*node.parents, node.name))])
             for node in network.nodes
         )
-    return law
+    return distribution
 
 
-def summed(law, records, evidence):
-    """P(records, evidence) from the joint law."""
-    law = law.copy()
+def summed(distribution, records, evidence):
+    """P(records, evidence) from the joint distribution."""
+    distribution = distribution.copy()
     for i, states in evidence.items():
-        others = [x for x in range(law.shape[i]) if x not in states]
-        np.moveaxis(law, i, 0)[others] = 0
-    law = law.sum(axis=tuple(i for i in range(law.ndim) if i not in records))
+        others = [x for x in range(distribution.shape[i]) if x not in states]
+        np.moveaxis(distribution, i, 0)[others] = 0
+    distribution = distribution.sum(axis=tuple(i for i in range(distribution.ndim) if i not in records))
     left = sorted(records)
-    return np.transpose(law, [left.index(i) for i in records])
+    return np.transpose(distribution, [left.index(i) for i in records])
 
 
 def questions(seed, sizes):
@@ -59,52 +59,52 @@ def questions(seed, sizes):
 
 
 @given(network=networks(), seed=SEEDS)
-def test_joint_laws_are_sums_of_products(network, seed):
-    law = multiplied(network)
-    assert law.sum() == pytest.approx(1)
-    records, evidence = questions(seed, law.shape)
+def test_joint_distributions_are_sums_of_products(network, seed):
+    distribution = multiplied(network)
+    assert distribution.sum() == pytest.approx(1)
+    records, evidence = questions(seed, distribution.shape)
     found = network.joint(records, evidence)
-    assert found.shape == tuple(law.shape[i] for i in records)
-    assert found == pytest.approx(summed(law, records, evidence), abs=1e-12)
+    assert found.shape == tuple(distribution.shape[i] for i in records)
+    assert found == pytest.approx(summed(distribution, records, evidence), abs=1e-12)
 
 
 @given(network=networks())
 def test_outcomes_are_all_that_can_happen(network):
-    law = multiplied(network)
+    distribution = multiplied(network)
     rows, chances = network.outcomes()
     assert {tuple(row): p for row, p in zip(rows.tolist(), chances.tolist(), strict=True)} == pytest.approx(
-        {tuple(int(x) for x in row): float(law[tuple(row)]) for row in np.argwhere(law > 0)}
+        {tuple(int(x) for x in row): float(distribution[tuple(row)]) for row in np.argwhere(distribution > 0)}
     )
     assert len({tuple(row) for row in rows.tolist()}) == len(rows)
 
 
 @given(network=networks(), seed=SEEDS)
-def test_laws_given_what_is_known(network, seed):
-    law = multiplied(network)
-    records, evidence = questions(seed, law.shape)
+def test_distributions_given_what_is_known(network, seed):
+    distribution = multiplied(network)
+    records, evidence = questions(seed, distribution.shape)
     names = [network.records[i] for i in records]
     known = {network.records[i]: [network.domains[i][x] for x in states] for i, states in evidence.items()}
-    expected = summed(law, records, evidence)
+    expected = summed(distribution, records, evidence)
     assert network.probability(known) == pytest.approx(expected.sum(), abs=1e-12)
     if expected.sum() > 0:
-        assert network.law(*names, given=known) == pytest.approx(expected / expected.sum(), abs=1e-9)
+        assert network.distribution(*names, given=known) == pytest.approx(expected / expected.sum(), abs=1e-9)
     else:
         with pytest.raises(ModelError, match="has probability 0"):
-            network.law(*names, given=known)
+            network.distribution(*names, given=known)
 
 
 @given(network=networks())
 def test_components_are_independent_and_no_link_crosses_them(network):
-    law = multiplied(network)
+    distribution = multiplied(network)
     n = len(network.nodes)
     assert sorted(itertools.chain(*network.components)) == list(range(n))
     product = np.ones(())
     for part in network.components:
         inside = {network.records[i] for i in part}
         assert all(set(network.nodes[i].parents) <= inside for i in part)
-        product = np.multiply.outer(product, summed(law, list(part), {}))
+        product = np.multiply.outer(product, summed(distribution, list(part), {}))
     order = list(itertools.chain(*network.components))
-    assert np.transpose(product, [order.index(i) for i in range(n)]) == pytest.approx(law, abs=1e-12)
+    assert np.transpose(product, [order.index(i) for i in range(n)]) == pytest.approx(distribution, abs=1e-12)
     reached = {0}
     for _ in range(n):
         for i, node in enumerate(network.nodes):
@@ -144,8 +144,8 @@ def test_what_a_network_says_of_itself(tmp_path):
     assert network.values == (0, 1, 0, 2)
     assert (network.sizes, network.size, network.bins, network.beliefs) == ((2, 2), 4, None, (network,))
     assert [f.scope for f in network.factors] == [(0,), (0, 1)]
-    assert network.law("rain", given={"wet": "wet"}) == pytest.approx([0.08 / 0.28, 0.2 / 0.28])
-    assert network.law("wet", "rain")[1, 0] == pytest.approx(0.08)
+    assert network.distribution("rain", given={"wet": "wet"}) == pytest.approx([0.08 / 0.28, 0.2 / 0.28])
+    assert network.distribution("wet", "rain")[1, 0] == pytest.approx(0.08)
     save_model(network, tmp_path / "m.json")
     again = load_model(tmp_path / "m.json")
     assert model_digest(again) == model_digest(network)
@@ -245,11 +245,17 @@ def test_a_longer_cycle_is_named_in_the_direction_of_its_links():
 def test_questions_about_records_that_are_not_there():
     network = model_from_dict(GOOD)
     for ask, says in [
-        (lambda: network.law("snow"), "there is no record 'snow'; the model has rain, wet"),
-        (lambda: network.law("rain", "rain"), "record 'rain' is named twice"),
-        (lambda: network.law("rain", given={"wet": "damp"}), "record 'wet' has no state 'damp'; it has dry, wet"),
-        (lambda: network.law("rain", given={"wet": []}), "record 'wet' is left no state"),
-        (lambda: network.law("wet", given={"rain": "yes", "wet": ["dry"]}), "rain = yes, wet = dry has probability 0"),
+        (lambda: network.distribution("snow"), "there is no record 'snow'; the model has rain, wet"),
+        (lambda: network.distribution("rain", "rain"), "record 'rain' is named twice"),
+        (
+            lambda: network.distribution("rain", given={"wet": "damp"}),
+            "record 'wet' has no state 'damp'; it has dry, wet",
+        ),
+        (lambda: network.distribution("rain", given={"wet": []}), "record 'wet' is left no state"),
+        (
+            lambda: network.distribution("wet", given={"rain": "yes", "wet": ["dry"]}),
+            "rain = yes, wet = dry has probability 0",
+        ),
     ]:
         with pytest.raises(ModelError) as refused:
             ask()
@@ -262,9 +268,9 @@ def test_too_many_outcomes_are_refused_and_impossible_ones_do_not_count():
     with pytest.raises(ModelError, match=r"2,097,152 joint states; at most 1,048,576 can be listed"):
         BayesianNetwork(nodes=tuple(fair)).outcomes()
     copies = [Node(name=str(i), states=["0", "1"], parents=[str(i - 1)], table=np.eye(2)) for i in range(1, 100)]
-    rows, law = BayesianNetwork(nodes=(fair[0], *copies)).outcomes()
+    rows, distribution = BayesianNetwork(nodes=(fair[0], *copies)).outcomes()
     assert rows.tolist() == [[0] * 100, [1] * 100]
-    assert law.tolist() == [0.5, 0.5]
+    assert distribution.tolist() == [0.5, 0.5]
 
 
 @pytest.mark.slow

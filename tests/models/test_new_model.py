@@ -71,8 +71,8 @@ class NoisyCopies(RecordModel):
     def outcomes(self):
         rows = np.array(list(itertools.product((0, 1), repeat=self.copies + 1)))
         alike = (rows[:, 1:] == rows[:, :1]).sum(axis=1)
-        law = 0.5 * self.right**alike * (1 - self.right) ** (self.copies - alike)
-        return rows[law > 0], law[law > 0]
+        distribution = 0.5 * self.right**alike * (1 - self.right) ** (self.copies - alike)
+        return rows[distribution > 0], distribution[distribution > 0]
 
 
 class DrawnCopies(NoisyCopies):
@@ -104,7 +104,7 @@ class TwoTempers(SeriesModel):
 
 
 def written_out(model: NoisyCopies):
-    """The joint law in Fractions, from the two numbers that made the model."""
+    """The joint distribution in Fractions, from the two numbers that made the model."""
     copy = [[model.right, 1 - model.right], [1 - model.right, model.right]]
     parents = [[], *([0] for _ in range(model.copies))]
     return brute.network_joint(parents, [[0.5, 0.5], *(copy for _ in range(model.copies))]), brute.moral(parents)
@@ -133,7 +133,7 @@ def test_what_is_planned_leaks_at_most_epsilon(model, query, epsilon):
 
 
 @given(model=models, epsilon=epsilons)
-def test_the_distance_of_laws_is_that_of_enumeration(model, epsilon):
+def test_the_distance_of_distributions_is_that_of_enumeration(model, epsilon):
     joint, _ = written_out(model)
     found = plan(model, "count:1", epsilon=epsilon, adversary="pufferfish").candidate("wasserstein")
     literal = float(brute.wasserstein(joint, answers(model, "count:1"))) / epsilon

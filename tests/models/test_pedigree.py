@@ -1,4 +1,4 @@
-"""Families: the laws of inheritance by enumeration of alleles, PLINK files, model files, and every verb on a family."""
+"""Families: genotypes by enumeration of alleles, PLINK files, model files, every command on a family."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pufferdp import ModelClass, ModelError, answer_law, load_model, plan, release, robustness, save_model, verify
+from pufferdp import (
+    ModelClass,
+    ModelError,
+    answer_distribution,
+    load_model,
+    plan,
+    release,
+    robustness,
+    save_model,
+    verify,
+)
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
 from pufferdp.models.pedigree import GENOTYPES, Member, Pedigree
 from pufferdp.models.simulate import sample
@@ -22,36 +32,36 @@ FIVE = Pedigree(members=FAMILY, major_allele_frequency=0.7)
 
 @given(family=pedigrees())
 @settings(max_examples=examples(40))
-def test_the_joint_law_is_that_of_alleles(family):
+def test_the_joint_distribution_is_that_of_alleles(family):
     joint, _ = written_out(family)
     everyone = range(len(family.records))
     assert family.joint(list(everyone), {}) == pytest.approx(joint.astype(float), abs=1e-15)
-    rows, law = family.outcomes()
-    assert law == pytest.approx([float(joint[tuple(row)]) for row in rows], rel=1e-12)
+    rows, distribution = family.outcomes()
+    assert distribution == pytest.approx([float(joint[tuple(row)]) for row in rows], rel=1e-12)
     assert len(rows) == np.count_nonzero(joint)
 
 
 def test_founders_and_an_unknown_parent():
     child = Pedigree(members=(Member("a"), Member("b", mother="a")), major_allele_frequency=0.7)
-    assert child.law("a") == pytest.approx([0.49, 0.42, 0.09])
-    assert child.law("b") == pytest.approx([0.49, 0.42, 0.09])  # Hardy-Weinberg: generations do not change it
-    assert child.law("b", given={"a": "BB"}) == pytest.approx([0.7, 0.3, 0.0])
-    assert child.law("b", given={"a": "Bb"}) == pytest.approx([0.35, 0.5, 0.15])
-    assert child.law("b", given={"a": "bb"}) == pytest.approx([0.0, 0.7, 0.3])
+    assert child.distribution("a") == pytest.approx([0.49, 0.42, 0.09])
+    assert child.distribution("b") == pytest.approx([0.49, 0.42, 0.09])  # Hardy-Weinberg: generations do not change it
+    assert child.distribution("b", given={"a": "BB"}) == pytest.approx([0.7, 0.3, 0.0])
+    assert child.distribution("b", given={"a": "Bb"}) == pytest.approx([0.35, 0.5, 0.15])
+    assert child.distribution("b", given={"a": "bb"}) == pytest.approx([0.0, 0.7, 0.3])
 
 
 def test_two_known_parents_follow_the_table_of_the_thesis():
     quarter = [[[4, 0, 0], [2, 2, 0], [0, 4, 0]], [[2, 2, 0], [1, 2, 1], [0, 2, 2]], [[0, 4, 0], [0, 2, 2], [0, 0, 4]]]
     for j, father in enumerate(GENOTYPES):
         for k, mother in enumerate(GENOTYPES):
-            found = FIVE.law("child 2", given={"father": father, "mother": mother})
+            found = FIVE.distribution("child 2", given={"father": father, "mother": mother})
             assert (found * 4).tolist() == quarter[j][k]
 
 
-@pytest.mark.parametrize(("frequency", "law"), [(0.0, [0.0, 0.0, 1.0]), (1, [1.0, 0.0, 0.0])])
-def test_an_allele_that_is_everywhere_leaves_no_secret(frequency, law):
+@pytest.mark.parametrize(("frequency", "distribution"), [(0.0, [0.0, 0.0, 1.0]), (1, [1.0, 0.0, 0.0])])
+def test_an_allele_that_is_everywhere_leaves_no_secret(frequency, distribution):
     family = Pedigree(members=FAMILY, major_allele_frequency=frequency)
-    assert family.law("child 1").tolist() == law
+    assert family.distribution("child 1").tolist() == distribution
     found = plan(family, "count:BB", epsilon=1, adversary="pufferfish").candidate("wasserstein")
     assert found.calibration.sigma == 0
 
@@ -206,11 +216,11 @@ def test_mechanisms_see_the_network(family):
             assert (a.calibration and a.calibration.scale) == (b.calibration and b.calibration.scale)
 
 
-def test_the_law_of_an_answer():
+def test_the_distribution_of_an_answer():
     """Parents BB and bb have children Bb; parents BB have children BB."""
-    for mother, law in (("bb", [0, 1, 0, 0, 0, 0]), ("BB", [0, 0, 0, 0, 0, 1])):
-        found = answer_law(FIVE, "count:BB", given={"father": "BB", "mother": mother})
-        assert found.probabilities == pytest.approx(law, abs=1e-12)
+    for mother, distribution in (("bb", [0, 1, 0, 0, 0, 0]), ("BB", [0, 0, 0, 0, 0, 1])):
+        found = answer_distribution(FIVE, "count:BB", given={"father": "BB", "mother": mother})
+        assert found.probabilities == pytest.approx(distribution, abs=1e-12)
 
 
 def test_a_belief_in_another_frequency():
@@ -220,15 +230,15 @@ def test_a_belief_in_another_frequency():
     assert left.delta > 0
 
 
-def test_draws_follow_the_law():
+def test_draws_follow_the_distribution():
     """20,000 draws; each share is within 5 standard errors: all fifteen, with probability above 1 - 1e-5."""
     drawn = sample(FIVE, 20_000, np.random.default_rng(1), given={"father": "Bb"})
     assert (sample(FIVE.network, 20_000, np.random.default_rng(1), given={"father": "Bb"}) == drawn).all()
     for i, record in enumerate(FIVE.records):
-        law = FIVE.law(record, given={"father": "Bb"} if record != "father" else {})
-        law = np.eye(3)[1] if record == "father" else law
+        distribution = FIVE.distribution(record, given={"father": "Bb"} if record != "father" else {})
+        distribution = np.eye(3)[1] if record == "father" else distribution
         shares = np.bincount(drawn[:, i], minlength=3) / len(drawn)
-        assert (abs(shares - law) <= 5 * np.sqrt(law * (1 - law) / len(drawn))).all()
+        assert (abs(shares - distribution) <= 5 * np.sqrt(distribution * (1 - distribution) / len(drawn))).all()
 
 
 def test_a_release_carries_the_family():

@@ -1,8 +1,8 @@
-"""Draws follow the laws they are drawn from.
+"""Draws follow the distributions they are drawn from.
 
-Frequencies are held against exact laws. By Hoeffding's inequality one frequency among N draws misses its probability by
-more than t with probability at most 2·exp(-2Nt²); t is chosen so that all frequencies of one check together do so with
-probability below 1e-9. Seeds are fixed, so a test that passes once passes always.
+Frequencies are held against exact distributions. By Hoeffding's inequality one frequency among N draws misses its
+probability by more than t with probability at most 2·exp(-2Nt²); t is chosen so that all frequencies of one check
+together do so with probability below 1e-9. Seeds are fixed, so a test that passes once passes always.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
 from tests.models.test_joint_and_groups import filled, spread
 from tests.models.test_network import multiplied, questions, summed
-from tests.oracles.leakage import path_law
+from tests.oracles.leakage import path_distribution
 from tests.strategies import SEEDS, chains, examples, groups, networks, tables
 
 DRAWS = 4000
 
 
-def assert_follows(drawn, law):
-    """The rows of a table of draws come from this joint law."""
-    counts = np.zeros(law.shape)
+def assert_follows(drawn, distribution):
+    """The rows of a table of draws come from this joint distribution."""
+    counts = np.zeros(distribution.shape)
     np.add.at(counts, tuple(drawn.T), 1)
-    assert not counts[law == 0].any()
-    tolerance = math.sqrt(math.log(2 * law.size / 1e-9) / (2 * len(drawn)))
-    assert abs(counts / len(drawn) - law).max() < tolerance
+    assert not counts[distribution == 0].any()
+    tolerance = math.sqrt(math.log(2 * distribution.size / 1e-9) / (2 * len(drawn)))
+    assert abs(counts / len(drawn) - distribution).max() < tolerance
 
 
 class Plain(RecordModel):
-    """Some model that sampling knows nothing about but its laws."""
+    """Some model that sampling knows nothing about but its distributions."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -66,23 +66,23 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_follow_the_law(kind):
+def test_draws_follow_the_distribution(kind):
     models, brute = KINDS[kind]
 
     @settings(max_examples=examples(30))
     @given(model=models, seed=SEEDS)
     def check(model, seed):
-        law = brute(model)
+        distribution = brute(model)
         drawn = sample(model, DRAWS, np.random.default_rng(seed))
         assert drawn.shape == (DRAWS, len(model.records))
         assert drawn.dtype == np.int64
-        assert_follows(drawn, law)
+        assert_follows(drawn, distribution)
 
     check()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_follow_the_law_given_what_is_known(kind):
+def test_draws_follow_the_distribution_given_what_is_known(kind):
     models, brute = KINDS[kind]
 
     @settings(max_examples=examples(30))
@@ -90,10 +90,10 @@ def test_draws_follow_the_law_given_what_is_known(kind):
     def check(model, seed):
         _, evidence = questions(seed, model.sizes)
         known = {model.records[i]: [model.domains[i][x] for x in states] for i, states in evidence.items()}
-        law = summed(brute(model), range(len(model.records)), evidence)
+        distribution = summed(brute(model), range(len(model.records)), evidence)
         generator = np.random.default_rng(seed)
-        if law.sum() > 0:
-            assert_follows(sample(model, DRAWS, generator, given=known), law / law.sum())
+        if distribution.sum() > 0:
+            assert_follows(sample(model, DRAWS, generator, given=known), distribution / distribution.sum())
         else:
             with pytest.raises(ModelError, match="has probability 0; nothing can be said given it"):
                 sample(model, DRAWS, generator, given=known)
@@ -138,18 +138,18 @@ def test_series_follow_the_chain(start):
     transition = [[0.5, 0.5, 0.0], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]]
     chain = MarkovChain(transition=transition, start=start)
     first = np.linalg.matrix_power(np.array(transition), 200)[0] if start == "stationary" else np.array(start)
-    law = np.zeros((3, 3, 3, 3))
-    for path in np.ndindex(law.shape):
-        law[path] = first[path[0]] * math.prod(transition[a][b] for a, b in itertools.pairwise(path))
+    distribution = np.zeros((3, 3, 3, 3))
+    for path in np.ndindex(distribution.shape):
+        distribution[path] = first[path[0]] * math.prod(transition[a][b] for a, b in itertools.pairwise(path))
     drawn = sample_chain(chain, 4, 20_000, np.random.default_rng(3))
     assert drawn.shape == (20_000, 4)
-    assert_follows(drawn, law)
+    assert_follows(drawn, distribution)
     assert sample_chain(chain, 1, 0, np.random.default_rng(3)).shape == (0, 1)
 
 
-def test_a_chain_with_any_start_has_no_law_to_draw_from():
+def test_a_chain_with_any_start_has_no_distribution_to_draw_from():
     chain = MarkovChain(transition=np.eye(2), start="any")
-    with pytest.raises(ModelError, match='start is "any", which is not a law to draw from'):
+    with pytest.raises(ModelError, match='start is "any", which is not a distribution to draw from'):
         sample_chain(chain, 3, 2, np.random.default_rng(0))
     with pytest.raises(ParameterError, match="length is 0"):
         sample_chain(MarkovChain(transition=np.eye(2)), 0, 2, np.random.default_rng(0))
@@ -160,17 +160,17 @@ def test_a_chain_with_any_start_has_no_law_to_draw_from():
 
 @given(chain=chains(most_states=3, starts=("stationary", "given")), seed=SEEDS)
 @settings(max_examples=examples(40))
-def test_series_follow_their_law_given_what_is_known(chain, seed):
+def test_series_follow_their_distribution_given_what_is_known(chain, seed):
     """Every path of up to five records, by enumeration; what cannot be is refused, and never drawn."""
     generator = np.random.default_rng(seed)
     n = int(generator.integers(1, 6))
     start = chain.stationary if chain.given_start is None else chain.given_start
-    law = path_law(chain.transition, start, n)
+    distribution = path_distribution(chain.transition, start, n)
     known = {int(t): int(generator.integers(chain.size)) for t in np.flatnonzero(generator.random(n) < 0.5)}
-    fits = np.ones(law.shape, dtype=bool)
+    fits = np.ones(distribution.shape, dtype=bool)
     for t, x in known.items():
-        fits &= np.indices(law.shape)[t] == x
-    total = float(law[fits].sum())
+        fits &= np.indices(distribution.shape)[t] == x
+    total = float(distribution[fits].sum())
     found = chain_log_probability(chain, n, known)
     if total == 0:
         assert found == -math.inf
@@ -178,7 +178,7 @@ def test_series_follow_their_law_given_what_is_known(chain, seed):
             sample_chain(chain, n, 10, generator, known)
         return
     assert found == pytest.approx(math.log(total), abs=1e-9)
-    assert_follows(sample_chain(chain, n, DRAWS, generator, known), np.where(fits, law / total, 0.0))
+    assert_follows(sample_chain(chain, n, DRAWS, generator, known), np.where(fits, distribution / total, 0.0))
 
 
 def test_a_record_that_is_not_there_cannot_be_known():

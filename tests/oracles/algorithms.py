@@ -3,7 +3,7 @@
 An algorithm's likelihood L of one output satisfies L(u) ≤ e^τ_t · L(v) for data sets u, v that differ in record t
 alone, and every such L > 0 belongs to some algorithm. So the most that any algorithm leaks to somebody who knows some
 records is the largest quotient of two expectations of L: a linear programme. Data sets of probability 0 are variables
-like the others: an algorithm must keep its promise there too.
+like the others: an algorithm must keep its guarantee there too.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MOST_VARIABLES = 512
 """Of small problems so many variables are put into one programme: larger ones take longer than several."""
 
 
-def probability(kernels, law, series):
-    """P(series) for the law of the first record and a kernel for each step; cycled where there are fewer."""
-    chance = law[series[0]]
+def probability(kernels, distribution, series):
+    """P(series) for the distribution of the first record and a kernel for each step; cycled where there are fewer."""
+    chance = distribution[series[0]]
     for t, (a, b) in enumerate(itertools.pairwise(series)):
         chance *= kernels[t % len(kernels)][a][b]
     return chance
@@ -107,9 +107,9 @@ def _side_by_side(sizes, losses, count):
 
 
 def adversaries(n, target, who):
-    """Sets of known records: none, all others, or any that leave one stretch around the target unknown.
+    """Sets of known records: none, all others, or any that leave one segment around the target unknown.
 
-    Whoever knows less learns less: revealing every record beyond the stretch only helps (``every`` tries all sets).
+    Whoever knows less learns less: revealing every record beyond the segment only helps (``every`` tries all sets).
     """
     others = [t for t in range(n) if t != target]
     if who == "pufferfish":
@@ -144,23 +144,23 @@ def _programmes(joint, losses, target, known):
             yield (values, x, y), (top, bottom, [losses[target], *(losses[t] for t in unknown)])
 
 
-def table(kernels, law, n):
-    """The law of all records, one axis each."""
-    k = len(law)
+def table(kernels, distribution, n):
+    """The distribution of all records, one axis each."""
+    k = len(distribution)
     out = np.zeros((k,) * n)
     for series in itertools.product(range(k), repeat=n):
-        out[series] = probability(kernels, law, series)
+        out[series] = probability(kernels, distribution, series)
     return out
 
 
-def leakage(kernels, law, losses, who):
+def leakage(kernels, distribution, losses, who):
     """The most that any algorithm with these losses leaks about each record."""
-    joint, n = table(kernels, law, len(losses)), len(losses)
+    joint, n = table(kernels, distribution, len(losses)), len(losses)
     return np.array([joint_leakage(joint, losses, t, who) for t in range(n)])
 
 
 def joint_leakage(joint, losses, target, who):
-    """The same for any law of the records and one target."""
+    """The same for any distribution of the records and one target."""
     problems = [
         problem
         for known in adversaries(joint.ndim, target, who)
@@ -191,8 +191,8 @@ def event_delta(top, bottom, epsilon, losses, deltas):
     return -found.fun * scale
 
 
-def laws_given(joint, target, pair):
-    """The laws of all records given two values of one of them."""
+def distributions_given(joint, target, pair):
+    """The distributions of all records given two values of one of them."""
     top, bottom = np.zeros_like(joint), np.zeros_like(joint)
     for table, value in ((top, pair[0]), (bottom, pair[1])):
         at = (slice(None),) * target + (value,)
@@ -200,58 +200,58 @@ def laws_given(joint, target, pair):
     return top, bottom
 
 
-def hidden_table(kernel, shown, law, n):
-    """The law of n records, each drawn from its hidden state; kernels that follow each other are cycled."""
-    hidden, values = table(kernel if np.ndim(kernel) == 3 else [kernel], law, n), shown.shape[1]
+def hidden_table(kernel, shown, distribution, n):
+    """The distribution of n records, each drawn from its hidden state; kernels that follow each other are cycled."""
+    hidden, values = table(kernel if np.ndim(kernel) == 3 else [kernel], distribution, n), shown.shape[1]
     out = np.zeros((values,) * n)
-    for states in itertools.product(range(len(law)), repeat=n):
+    for states in itertools.product(range(len(distribution)), repeat=n):
         if hidden[states] > 0:
             out += hidden[states] * functools.reduce(np.multiply.outer, [shown[z] for z in states])
     return out
 
 
-def tree_table(law, edges):
-    """The law of all records of a tree: the first has a law, each edge leads to a new record by a kernel."""
+def tree_table(distribution, edges):
+    """The distribution of all records of a tree: one for the first record, a kernel for each edge to a new one."""
     size = 1 + len(edges)
-    sizes = [len(law)] + [0] * len(edges)
+    sizes = [len(distribution)] + [0] * len(edges)
     for _, child, kernel in edges:
         sizes[child] = kernel.shape[1]
     out = np.zeros(sizes)
     for values in itertools.product(*(range(k) for k in sizes)):
-        out[values] = law[values[0]] * math.prod(kernel[values[a], values[b]] for a, b, kernel in edges)
+        out[values] = distribution[values[0]] * math.prod(kernel[values[a], values[b]] for a, b, kernel in edges)
     assert out.ndim == size
     return out
 
 
-def chain_leakage(kernels, law, losses, target, who):
+def chain_leakage(kernels, distribution, losses, target, who):
     """The most about one record of a chain; the same as ``joint_leakage``, with far fewer programmes.
 
     Only the nearest known record on either side matters to somebody who believes in a chain: what lies beyond it is
-    independent of the target, and a likelihood that is averaged over it keeps its promise for the records between.
+    independent of the target, and a likelihood that is averaged over it keeps its guarantee for the records between.
     """
-    n, k = len(losses), len(law)
+    n, k = len(losses), len(distribution)
     windows = [(0, n - 1)]
     if who == "bdp":
         windows = list(itertools.product(range(target + 1), range(target, n)))
-    laws = [np.asarray(law, float)]
+    distributions = [np.asarray(distribution, float)]
     for t in range(n - 1):
-        laws.append(laws[-1] @ kernels[t % len(kernels)])
+        distributions.append(distributions[-1] @ kernels[t % len(kernels)])
     problems = []
     for left, right in windows:
-        befores = [None] if left == 0 else [u for u in range(k) if laws[left - 1][u] > 0]
+        befores = [None] if left == 0 else [u for u in range(k) if distributions[left - 1][u] > 0]
         afters = [None] if right == n - 1 else range(k)
         for u, v in itertools.product(befores, afters):
-            joint = _window(kernels, laws, left, right, u, v)
+            joint = _window(kernels, distributions, left, right, u, v)
             if joint.sum() > 0:
                 within = _programmes(joint / joint.sum(), losses[left : right + 1], target - left, ())
                 problems += [problem for _, problem in within]
     return max(largest_quotients(problems), default=0.0)
 
 
-def _window(kernels, laws, left, right, before, after):
-    """The law of the records from one to another, both included, with the known ones beside them; not scaled."""
-    k, m = len(laws[0]), len(kernels)
-    first = laws[left] if before is None else np.asarray(kernels[(left - 1) % m])[before]
+def _window(kernels, distributions, left, right, before, after):
+    """The distribution of the records between two, both included, with the known ones beside them; not scaled."""
+    k, m = len(distributions[0]), len(kernels)
+    first = distributions[left] if before is None else np.asarray(kernels[(left - 1) % m])[before]
     out = np.zeros((k,) * (right - left + 1))
     for series in itertools.product(range(k), repeat=right - left + 1):
         chance = first[series[0]]
@@ -268,20 +268,21 @@ ODDS = (0.0, *np.logspace(-7, 7, 15), math.inf)
 
 
 def any_start_leakage(kernels, losses, target, who, rounds=40):
-    """The largest over all laws of the first record: single values, and two of them at odds that are searched for.
+    """The largest over all distributions of the first record: single values, and two of them at odds found by search.
 
-    Any algorithm's quotient is one of linear functions of the law, times the same of the plain law; with the second
-    held fixed its largest value lies at a law of two values. The odds are tried on a grid, then by golden sections.
+    Any algorithm's quotient is one of linear functions of the distribution, times the same of the plain distribution;
+    with the second held fixed its largest value lies at a distribution of two values. The odds are tried on a grid,
+    then by golden sections.
     """
     k = len(kernels[0])
     worst = 0.0
     for u, v in itertools.combinations_with_replacement(range(k), 2):
 
         def at(odds, u=u, v=v):
-            law = np.zeros(k)
-            law[u] += 1.0 if odds == 0 else 0.0 if math.isinf(odds) else 1 / (1 + odds)
-            law[v] += 0.0 if odds == 0 else 1.0 if math.isinf(odds) else odds / (1 + odds)
-            return chain_leakage(kernels, law, losses, target, who)
+            distribution = np.zeros(k)
+            distribution[u] += 1.0 if odds == 0 else 0.0 if math.isinf(odds) else 1 / (1 + odds)
+            distribution[v] += 0.0 if odds == 0 else 1.0 if math.isinf(odds) else odds / (1 + odds)
+            return chain_leakage(kernels, distribution, losses, target, who)
 
         if u == v:
             worst = max(worst, at(0.0))

@@ -43,13 +43,13 @@ def block_pairs(joint, blocks, target, loss, known):
     return dict(zip(problems, largest_quotients(list(problems.values())), strict=True))
 
 
-def block_leakage(kernel, law, n, block, phase, loss, who):
+def block_leakage(kernel, distribution, n, block, phase, loss, who):
     """The most that any algorithm leaks about any block, for one way to cut the series; ``every`` tries all sets.
 
     Otherwise ``bdp`` is somebody who knows at most one record on either side. What lies beyond a known record of a
-    chain is independent of the target, and a likelihood that is averaged over it keeps its promise: it is left out.
+    chain is independent of the target, and a likelihood that is averaged over it keeps its guarantee: it is left out.
     """
-    joint, blocks = table([kernel], law, n), cut(n, block, phase)
+    joint, blocks = table([kernel], distribution, n), cut(n, block, phase)
     most = 0.0
     for target, here in enumerate(blocks):
         if who != "bdp":

@@ -1,7 +1,7 @@
 """Literal quilt algorithms over Markov chains: every record, every quilt, every value, one loop each.
 
 Nothing here is clever. Conventions: only values of positive probability count, 0/0 is skipped, x/0 is infinite.
-``start`` is a law (a list), or ``"any"``.
+``start`` is a distribution (a list), or ``"any"``.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ def stationary(P: Sequence[Sequence[float]]) -> np.ndarray:
     P = np.asarray(P, float)
     k = len(P)
     A = np.vstack([P.T - np.eye(k), np.ones(k)])
-    law = np.linalg.lstsq(A, np.append(np.zeros(k), 1.0), rcond=None)[0]
-    law[np.abs(law) < 1e-12] = 0.0
-    return law / law.sum()
+    distribution = np.linalg.lstsq(A, np.append(np.zeros(k), 1.0), rcond=None)[0]
+    distribution[np.abs(distribution) < 1e-12] = 0.0
+    return distribution / distribution.sum()
 
 
 def approx_sigma(influence_left, influence_right, T, epsilon) -> float:

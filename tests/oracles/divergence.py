@@ -1,7 +1,7 @@
 """Delta between two beliefs by enumeration: every path, every secret, both directions, as the definition is written.
 
 Conventions: secrets are "record i has value a" with positive probability under the belief; 0/0 is skipped, x/0 is
-infinite, and so is a secret that the model rules out. Laws need not sum to 1: conditioning divides it out.
+infinite, and so is a secret that the model rules out. Distributions need not sum to 1: conditioning divides it out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FAINT = 1e-30
 
 
 def max_divergence(p, q) -> float:
-    """D∞(p ‖ q) of two laws over the same outcomes, each scaled to sum to 1."""
+    """D∞(p ‖ q) of two distributions over the same outcomes, each scaled to sum to 1."""
     P, Q = math.fsum(p), math.fsum(q)
     worst = -INF
     for a, b in zip(p, q, strict=True):
@@ -32,7 +32,7 @@ def both_ways(p, q) -> float:
 
 
 def table_delta(belief: dict, model: dict) -> float:
-    """Two laws given as {outcome: probability}."""
+    """Two distributions given as {outcome: probability}."""
     outcomes = sorted(set(belief) | set(model))
     worst = 0.0
     for i in range(len(outcomes[0])):
@@ -56,19 +56,19 @@ def paths(P, start, T: int) -> dict:
 
 
 def chain_delta(P_belief, start_belief, P_model, start_model, T: int) -> float:
-    """Two chains that start with given laws."""
+    """Two chains that start with given distributions."""
     return table_delta(paths(P_belief, start_belief, T), paths(P_model, start_model, T))
 
 
 def same_start_delta(P_belief, P_model, T: int) -> float:
-    """The supremum over start laws that both share: points, and points with a faint weight on another state."""
+    """The supremum over shared start distributions: points, and points with a faint weight on another state."""
     k = len(P_belief)
     starts = [np.eye(k)[z] + FAINT * np.eye(k)[y] * (y != z) for z in range(k) for y in range(k)]
     return max(chain_delta(P_belief, start, P_model, start, T) for start in starts)
 
 
 def open_start_delta(P_belief, P_model, start_model, T: int) -> float:
-    """The supremum over the belief's starts against one model: points, faint mixtures and the uniform law."""
+    """The supremum over the belief's starts against one model: points, faint mixtures and the uniform distribution."""
     k = len(P_belief)
     starts = [np.eye(k)[z] + FAINT * np.eye(k)[y] * (y != z) for z in range(k) for y in range(k)] + [np.ones(k)]
     return max(chain_delta(P_belief, start, P_model, start_model, T) for start in starts)

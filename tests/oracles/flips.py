@@ -1,6 +1,6 @@
 """Flipped series by brute force: every output, every set of known records, every value.
 
-Nothing is shared with the library. ``law`` is the law of the first record.
+Nothing is shared with the library. ``distribution`` is the distribution of the first record.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import math
 import numpy as np
 
 
-def joint(P, law, B, n):
+def joint(P, distribution, B, n):
     """P(x, z) for every series and every output, as an array with 2n axes (x first)."""
     k, m = len(P), len(B[0])
-    series = [law[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in _all(k, n)]
+    series = [distribution[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in _all(k, n)]
     passed = np.ones((1, 1))
     for _ in range(n):
         passed = np.kron(passed, np.asarray(B, float))
@@ -59,10 +59,10 @@ def _compare(known, worst):
             worst[x, y] = max(worst[x, y], float(said.max(initial=-math.inf)))
 
 
-def slow_loss(P, law, B, n, everyone=True):
+def slow_loss(P, distribution, B, n, everyone=True):
     """The same without arrays, a loop for each thing that can differ: what the quick one is checked against."""
     k, m, worst = len(P), len(B[0]), {}
-    mass = {x: law[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in _all(k, n)}
+    mass = {x: distribution[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in _all(k, n)}
 
     def seen(i, value, known, z):
         """P(z and x_i = value and what is known), and the same without z."""
@@ -83,35 +83,35 @@ def slow_loss(P, law, B, n, everyone=True):
     return {pair: worst.get(pair, 0.0) for pair in itertools.permutations(range(k), 2)}
 
 
-def loss(P, law, B, n, everyone=True):
+def loss(P, distribution, B, n, everyone=True):
     """The loss of independent noise with channel B."""
-    return table_loss(joint(P, law, B, n), n, len(P), everyone)
+    return table_loss(joint(P, distribution, B, n), n, len(P), everyone)
 
 
 def flips(rho0, rho1):
     return [[1 - rho0, rho0], [rho1, 1 - rho1]]
 
 
-def xor_joint(P, N, n, laws=None):
-    """P(x, z) for z = x XOR y, y a chain with transition N; two states, both stationary unless ``laws`` are given."""
-    if laws is None:
-        laws = [np.array([M[1][0], M[0][1]]) / (M[1][0] + M[0][1]) for M in (P, N)]
+def xor_joint(P, N, n, distributions=None):
+    """P(x, z) for z = x XOR y, y a chain with transition N; stationary unless ``distributions`` are given."""
+    if distributions is None:
+        distributions = [np.array([M[1][0], M[0][1]]) / (M[1][0] + M[0][1]) for M in (P, N)]
     out = np.zeros((2,) * (2 * n))
     for x in itertools.product(range(2), repeat=n):
         for y in itertools.product(range(2), repeat=n):
-            p = laws[0][x[0]] * laws[1][y[0]]
+            p = distributions[0][x[0]] * distributions[1][y[0]]
             p *= math.prod(P[a][b] for a, b in itertools.pairwise(x))
             p *= math.prod(N[a][b] for a, b in itertools.pairwise(y))
             out[x + tuple(a ^ b for a, b in zip(x, y, strict=True))] += p
     return out
 
 
-def xor_all_known(P, N, n, laws):
+def xor_all_known(P, N, n, distributions):
     """The loss of x XOR y for who knows all other records, possible values only: (value, other value) -> loss."""
     worst = {(0, 1): 0.0, (1, 0): 0.0}
     paths = list(itertools.product(range(2), repeat=n))
-    mass = {x: laws[0][x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in paths}
-    noise = {y: laws[1][y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
+    mass = {x: distributions[0][x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in paths}
+    noise = {y: distributions[1][y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
     for x, i in itertools.product(paths, range(n)):
         other = (*x[:i], 1 - x[i], *x[i + 1 :])
         if mass[x] > 0 and mass[other] > 0:
@@ -129,18 +129,18 @@ def _noise_change(noise, i):
     return largest
 
 
-def noise_dp(N, law, n):
+def noise_dp(N, distribution, n):
     """The DP loss of x XOR y: the largest change of the likelihood of an output when one record changes."""
     paths = itertools.product(range(2), repeat=n)
-    noise = {y: law[y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
+    noise = {y: distribution[y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
     return max(_noise_change(noise, i) for i in range(n))
 
 
 def worst_start(P, B, n, everyone=True, grid=None):
-    """The loss for the worst of many laws of the first record: a lower bound on that for any start."""
-    laws = grid if grid is not None else [1 / (1 + math.exp(-e)) for e in np.linspace(-16, 16, 321)]
+    """The loss for the worst of many distributions of the first record: a lower bound on that for any start."""
+    distributions = grid if grid is not None else [1 / (1 + math.exp(-e)) for e in np.linspace(-16, 16, 321)]
     found = {(0, 1): 0.0, (1, 0): 0.0}
-    for p in laws:
+    for p in distributions:
         for pair, value in loss(P, [p, 1 - p], B, n, everyone).items():
             found[pair] = max(found[pair], value)
     return found

@@ -1,4 +1,4 @@
-"""Transition flows by brute force: every path, exact distances between laws, total variation of noisy releases."""
+"""Transition flows by brute force: every path, exact distances of distributions, total variation of noisy releases."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 
-def flow_law(P, start, n: int, given: dict[int, int] | None = None) -> dict[tuple[int, ...], float]:
-    """The law of the transition counts of a path of n transitions, given some of its states."""
+def flow_distribution(P, start, n: int, given: dict[int, int] | None = None) -> dict[tuple[int, ...], float]:
+    """The distribution of the transition counts of a path of n transitions, given some of its states."""
     P, start, given = np.asarray(P, float), np.asarray(start, float), given or {}
-    k, law = len(P), {}
+    k, distribution = len(P), {}
     for path in itertools.product(*([given[t]] if t in given else range(k) for t in range(n + 1))):
         mass = start[path[0]]
         counts = [0] * (k * k)
@@ -21,25 +21,25 @@ def flow_law(P, start, n: int, given: dict[int, int] | None = None) -> dict[tupl
             mass *= P[x, y]
             counts[x * k + y] += 1
         if mass > 0:
-            law[tuple(counts)] = law.get(tuple(counts), 0.0) + mass
-    total = sum(law.values())
-    return {counts: mass / total for counts, mass in law.items()}
+            distribution[tuple(counts)] = distribution.get(tuple(counts), 0.0) + mass
+    total = sum(distribution.values())
+    return {counts: mass / total for counts, mass in distribution.items()}
 
 
-def together(*laws: dict[tuple[int, ...], float]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The flows that any of the laws allows, as shares, and the masses of each law on them."""
-    points = sorted(set().union(*laws))
+def together(*distributions: dict[tuple[int, ...], float]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The flows that any of the distributions allows, as shares, and the masses of each distribution on them."""
+    points = sorted(set().union(*distributions))
     flows = np.array(points, float) / sum(points[0])
-    return flows, [np.array([law.get(p, 0.0) for p in points]) for law in laws]
+    return flows, [np.array([distribution.get(p, 0.0) for p in points]) for distribution in distributions]
 
 
 def two_chains(first: dict, second: dict) -> dict:
-    """The law of the counts of two independent chains together."""
-    law: dict[tuple[int, ...], float] = {}
+    """The distribution of the counts of two independent chains together."""
+    distribution: dict[tuple[int, ...], float] = {}
     for (a, p), (b, q) in itertools.product(first.items(), second.items()):
         counts = tuple(x + y for x, y in zip(a, b, strict=True))
-        law[counts] = law.get(counts, 0.0) + p * q
-    return law
+        distribution[counts] = distribution.get(counts, 0.0) + p * q
+    return distribution
 
 
 def w1(first: dict, second: dict) -> float:

@@ -16,12 +16,12 @@ import math
 import numpy as np
 
 
-def path_law(P, start, T) -> np.ndarray:
+def path_distribution(P, start, T) -> np.ndarray:
     """Probability of every path, one axis a record."""
-    law = np.asarray(start, float)
+    distribution = np.asarray(start, float)
     for _ in range(T - 1):
-        law = law[..., None] * np.asarray(P, float)
-    return law
+        distribution = distribution[..., None] * np.asarray(P, float)
+    return distribution
 
 
 def answers(k: int, T: int, query: str, values=None) -> np.ndarray:
@@ -54,25 +54,25 @@ def likelihoods(exact: np.ndarray, scale: float, balanced: bool = False) -> np.n
 def leakage(P, start, T: int, query: str, scale: float, *, everyone: bool, values=None, balanced=False) -> float:
     """The largest log-ratio over secrets, outputs and, with ``everyone``, over all sets of known records."""
     shown = likelihoods(answers(len(P), T, query, values), scale, balanced)
-    return channel_leakage(path_law(P, start, T), shown, "bdp" if everyone else "pufferfish")
+    return channel_leakage(path_distribution(P, start, T), shown, "bdp" if everyone else "pufferfish")
 
 
-def channel_leakage(law: np.ndarray, channel: np.ndarray, adversary: str) -> float:
-    """What any algorithm leaks: ``law`` has one axis a record, ``channel`` the same and one more, the outputs.
+def channel_leakage(distribution: np.ndarray, channel: np.ndarray, adversary: str) -> float:
+    """What any algorithm leaks: ``distribution`` has one axis a record, ``channel`` the same and one more, the outputs.
 
     The adversary knows any set of other records (bdp), none (pufferfish) or all (dp).
     """
-    joint, n = law[..., None] * channel, law.ndim
+    joint, n = distribution[..., None] * channel, distribution.ndim
     worst = 0.0
     for i in range(n):
         others = [j for j in range(n) if j != i]
         counts = {"bdp": range(n), "pufferfish": [0], "dp": [n - 1]}[adversary]
         for known in itertools.chain.from_iterable(itertools.combinations(others, m) for m in counts):
             unknown = tuple(j for j in others if j not in known)
-            probability, seen = law.sum(axis=unknown), joint.sum(axis=unknown)
+            probability, seen = distribution.sum(axis=unknown), joint.sum(axis=unknown)
             place = sum(1 for j in known if j < i)  # where the axis of record i is now
             probability, seen = np.moveaxis(probability, place, 0), np.moveaxis(seen, place, 0)
-            k = law.shape[i]
+            k = distribution.shape[i]
             worst = max(worst, _worst_ratio(probability.reshape(k, -1), seen.reshape(k, probability[0].size, -1)))
     return worst
 
@@ -94,10 +94,10 @@ def flipped_channel(counts: np.ndarray, tau: float) -> np.ndarray:
     n, wrong = counts.ndim, 1 / (1 + math.exp(tau))
     by_count = []
     for c in range(n + 1):
-        law = np.ones(1)
+        distribution = np.ones(1)
         for chance in [1 - wrong] * c + [wrong] * (n - c):
-            law = np.convolve(law, [1 - chance, chance])
-        by_count.append(law)
+            distribution = np.convolve(distribution, [1 - chance, chance])
+        by_count.append(distribution)
     return np.array(by_count)[counts]
 
 
@@ -113,14 +113,14 @@ def _worst_ratio(probability: np.ndarray, seen: np.ndarray) -> float:
 
 
 def gk16_sigma(P, start, T: int, epsilon: float) -> float:
-    """GK16 from the joint law: conditionals of each record given all others, Γ dense, no structure used."""
-    k, law = len(P), path_law(P, start, T)
-    supports = [np.flatnonzero(law.sum(axis=tuple(j for j in range(T) if j != i)) > 0) for i in range(T)]
-    if (law[np.ix_(*supports)] == 0).any():
+    """GK16 from the joint distribution: conditionals of each record given all others, Γ dense, no structure used."""
+    k, distribution = len(P), path_distribution(P, start, T)
+    supports = [np.flatnonzero(distribution.sum(axis=tuple(j for j in range(T) if j != i)) > 0) for i in range(T)]
+    if (distribution[np.ix_(*supports)] == 0).any():
         return math.inf  # some combination of possible values is impossible: the theorem needs them all
     gamma = np.zeros((T, T))
     for i in range(T):
-        moved = np.moveaxis(law, i, -1)
+        moved = np.moveaxis(distribution, i, -1)
         total = moved.sum(axis=-1, keepdims=True)
         with np.errstate(invalid="ignore"):
             conditional = moved / total

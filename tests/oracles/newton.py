@@ -40,11 +40,11 @@ def side(steps, losses, ends, x, y):
     raise AssertionError("Newton's method does not end")
 
 
-def sides(kernels, law, losses, target, who):
+def sides(kernels, distribution, losses, target, who):
     """The most that either side adds to one record by values, two of (k, k): −∞ where a value is impossible."""
-    n, m, k = len(losses), len(kernels), len(law)
+    n, m, k = len(losses), len(kernels), len(distribution)
     kernels = [np.asarray(kernel, float) for kernel in kernels]
-    possible = [np.asarray(law) > 0]
+    possible = [np.asarray(distribution) > 0]
     for t in range(n - 1):
         possible.append(possible[-1] @ (kernels[t % m] > 0))
     out = np.full((2, k, k), -np.inf)
@@ -54,7 +54,7 @@ def sides(kernels, law, losses, target, who):
             places = [target + d if after else target - d for d in range(1, unknown + 1)]
             steps = [kernels[(t - 1) % m] if after else kernels[t % m].T for t in places]
             if unknown == most:
-                ends = [np.ones(k) if after else np.asarray(law, float)]
+                ends = [np.ones(k) if after else np.asarray(distribution, float)]
             elif who == "bdp":
                 end = target + unknown + 1 if after else target - unknown - 1
                 known = np.flatnonzero(possible[end])
@@ -67,19 +67,20 @@ def sides(kernels, law, losses, target, who):
     return out
 
 
-def leakage(kernels, law, losses, who):
+def leakage(kernels, distribution, losses, who):
     """The most that any algorithm with these losses leaks about each record of a chain (Theorem 2)."""
     found = [
-        losses[t] + sides(kernels, law, losses, t, who).sum(axis=0).max(initial=-np.inf) for t in range(len(losses))
+        losses[t] + sides(kernels, distribution, losses, t, who).sum(axis=0).max(initial=-np.inf)
+        for t in range(len(losses))
     ]
     return np.maximum(found, 0.0)
 
 
 def any_start(kernels, losses, who, odds=61):
-    """The most over laws of the first record: single values, and two of them at some odds, which reach the worst."""
+    """The largest over distributions of the first record: single values, and two of them at some odds."""
     k = len(kernels[0])
     shares = 1 / (1 + np.exp(np.linspace(-12, 12, odds)))
-    laws = [*np.eye(k)]
+    distributions = [*np.eye(k)]
     for u, v in itertools.combinations(range(k), 2):
-        laws += [share * np.eye(k)[u] + (1 - share) * np.eye(k)[v] for share in shares]
-    return np.max([leakage(kernels, law, losses, who) for law in laws], axis=0)
+        distributions += [share * np.eye(k)[u] + (1 - share) * np.eye(k)[v] for share in shares]
+    return np.max([leakage(kernels, distribution, losses, who) for distribution in distributions], axis=0)

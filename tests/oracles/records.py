@@ -1,8 +1,8 @@
-"""Records with any joint law, from the plain table of outcomes: what a release leaks, and the noise of each mechanism.
+"""Records with any joint distribution, from the table of outcomes: leakage of a release, noise of each mechanism.
 
-A joint law is an array with one axis a record. The builders here give Fractions whose laws sum to exactly 1, so that
-ties are ties. Answers are an array of the same shape with one more axis, the coordinates. Only values of positive
-probability count, 0/0 is skipped, x/0 is infinite.
+A joint distribution is an array with one axis a record. The builders here give Fractions whose distributions sum to
+exactly 1, so that ties are ties. Answers are an array of the same shape with one more axis, the coordinates. Only
+values of positive probability count, 0/0 is skipped, x/0 is infinite.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tests.oracles.transport import hall, w_infinity
 INF = math.inf
 
 
-def exact(laws) -> np.ndarray:
-    """Doubles as Fractions, each law along the last axis scaled to sum to exactly 1."""
-    table = np.vectorize(Fraction, otypes=[object])(np.asarray(laws))
+def exact(distributions) -> np.ndarray:
+    """Doubles as Fractions, each distribution along the last axis scaled to sum to exactly 1."""
+    table = np.vectorize(Fraction, otypes=[object])(np.asarray(distributions))
     return table / table.sum(axis=-1, keepdims=True)
 
 
-def network_joint(parents, tables, laws=exact) -> np.ndarray:
+def network_joint(parents, tables, distributions=exact) -> np.ndarray:
     """The product of the tables: one axis a parent each, in the order listed, and the record's own axis last.
 
-    With ``laws=np.asarray`` in doubles, for large networks.
+    With ``distributions=np.asarray`` in doubles, for large networks.
     """
     sizes = [np.shape(table)[-1] for table in tables]
-    joint = np.full(sizes, laws([1])[0])
+    joint = np.full(sizes, distributions([1])[0])
     for v, (above, table) in enumerate(zip(parents, tables, strict=True)):
         scope = [*above, v]
-        turned = np.transpose(laws(table), np.argsort(scope))
+        turned = np.transpose(distributions(table), np.argsort(scope))
         joint = joint * turned.reshape([sizes[u] if u in scope else 1 for u in range(len(sizes))])
     return joint
 
@@ -41,11 +41,11 @@ def network_joint(parents, tables, laws=exact) -> np.ndarray:
 def group_joint(positives) -> np.ndarray:
     """Independent groups, the ones of each spread evenly over its members."""
     joint = np.array(Fraction(1), dtype=object)
-    for law in positives:
-        m, law = len(law) - 1, exact(law)
+    for distribution in positives:
+        m, distribution = len(distribution) - 1, exact(distribution)
         part = np.empty((2,) * m, dtype=object)
         for outcome in np.ndindex(part.shape):
-            part[outcome] = law[sum(outcome)] / math.comb(m, sum(outcome))
+            part[outcome] = distribution[sum(outcome)] / math.comb(m, sum(outcome))
         joint = np.multiply.outer(joint, part)
     return joint
 
@@ -80,12 +80,12 @@ def chain_joint(P, start, T) -> np.ndarray:
 
 
 def exact_stationary(P) -> np.ndarray:
-    """The stationary law in Fractions; the average over the closed classes where there are several."""
+    """The stationary distribution in Fractions; the average over the closed classes where there are several."""
     P = exact(P)
     k = len(P)
     reach = np.linalg.matrix_power(((P > 0) | np.eye(k, dtype=bool)).astype(int), k) > 0
     closed = {tuple(np.flatnonzero(reach[x])) for x in range(k) if (reach[:, x] >= reach[x]).all()}
-    law = np.full(k, Fraction(0), dtype=object)
+    distribution = np.full(k, Fraction(0), dtype=object)
     for members in closed:
         m = len(members)
         # π(P − I) = 0, with one equation replaced by the sum; by elimination with the largest pivot.
@@ -98,8 +98,8 @@ def exact_stationary(P) -> np.ndarray:
             for r in range(m):
                 if r != c:
                     rows[r] = [a - rows[r][c] * b for a, b in zip(rows[r], rows[c], strict=True)]
-        law[list(members)] = [row[-1] / len(closed) for row in rows]
-    return law
+        distribution[list(members)] = [row[-1] / len(closed) for row in rows]
+    return distribution
 
 
 def answers(domains, labels, query: str, values=None) -> np.ndarray:
@@ -137,21 +137,21 @@ def leakage(joint, exact_answers, scale: float, *, pairs=None, everyone: bool = 
 
     The grid of values that the coordinates take is enough (see ``leakage.py``). Scale 0 shows the answer itself.
     """
-    law = np.asarray(joint).astype(float)
+    distribution = np.asarray(joint).astype(float)
     axes = [np.unique(exact_answers[..., j]) for j in range(exact_answers.shape[-1])]
     outputs = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
     distance = sum(np.abs(exact_answers[..., j, None] - y) for j, y in enumerate(outputs))
-    seen = law[..., None] * (np.exp(-distance / scale) if scale > 0 else distance == 0)
+    seen = distribution[..., None] * (np.exp(-distance / scale) if scale > 0 else distance == 0)
     if not everyone:
-        events = values_of_records(law.shape) if pairs is None else pairs
-        return max((_told(law, seen, a, b) for a, b in events), default=0.0)
+        events = values_of_records(distribution.shape) if pairs is None else pairs
+        return max((_told(distribution, seen, a, b) for a, b in events), default=0.0)
     worst = 0.0
-    for i in range(law.ndim):
-        others = [j for j in range(law.ndim) if j != i]
-        for known in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(law.ndim)):
+    for i in range(distribution.ndim):
+        others = [j for j in range(distribution.ndim) if j != i]
+        for known in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(distribution.ndim)):
             unknown = tuple(j for j in others if j not in known)
             place = sum(1 for j in known if j < i)  # where the axis of record i is now
-            by_state = np.moveaxis(law.sum(axis=unknown), place, 0)
+            by_state = np.moveaxis(distribution.sum(axis=unknown), place, 0)
             shown = np.moveaxis(seen.sum(axis=unknown), place, 0)
             for a, b in itertools.permutations(range(len(by_state)), 2):
                 both = (by_state[a] > 0) & (by_state[b] > 0)
@@ -161,10 +161,10 @@ def leakage(joint, exact_answers, scale: float, *, pairs=None, everyone: bool = 
     return worst
 
 
-def _told(law, seen, first, second) -> float:
-    if not (law[first].sum() > 0 and law[second].sum() > 0):
+def _told(distribution, seen, first, second) -> float:
+    if not (distribution[first].sum() > 0 and distribution[second].sum() > 0):
         return 0.0
-    a, b = (seen[event].sum(axis=0) / law[event].sum() for event in (first, second))
+    a, b = (seen[event].sum(axis=0) / distribution[event].sum() for event in (first, second))
     return max(_log_ratio(a, b), _log_ratio(b, a))
 
 
@@ -177,13 +177,13 @@ def _log_ratio(p, q) -> float:
 
 
 def wasserstein(joint, exact_answers, pairs=None) -> Fraction:
-    """The largest W-infinity between the laws of the answer given two secrets of a pair, in Fractions."""
+    """The largest W-infinity between the distributions of the answer given two secrets of a pair, in Fractions."""
     events = values_of_records(joint.shape) if pairs is None else pairs
     flat = exact_answers.reshape(joint.size, -1)
     points, place = np.unique(flat, axis=0, return_inverse=True)
     masses = list(zip(place.ravel().tolist(), joint.ravel().tolist(), strict=True))
 
-    def law(event):
+    def distribution(event):
         out = [Fraction(0)] * len(points)
         for inside, (n, mass) in zip(event.ravel().tolist(), masses, strict=True):
             if inside and mass:
@@ -192,7 +192,7 @@ def wasserstein(joint, exact_answers, pairs=None) -> Fraction:
 
     worst = Fraction(0)
     for first, second in events:
-        p, q = law(first), law(second)
+        p, q = distribution(first), distribution(second)
         if sum(p) and sum(q):
             found = w_infinity(points[:, 0], p, q) if points.shape[1] == 1 else hall(points, p, q)
             worst = max(worst, found)
@@ -226,17 +226,19 @@ def around(links, i: int, without=()) -> set[int]:
 
 def influence(joint, i: int, quilt) -> float:
     """The largest log P(quilt | record i = a) / P(quilt | record i = b)."""
-    law = np.asarray(joint).astype(float)
-    rest = tuple(j for j in range(law.ndim) if j != i and j not in quilt)
-    table = np.moveaxis(law.sum(axis=rest), sum(1 for j in quilt if j < i), 0).reshape(law.shape[i], -1)
+    distribution = np.asarray(joint).astype(float)
+    rest = tuple(j for j in range(distribution.ndim) if j != i and j not in quilt)
+    table = np.moveaxis(distribution.sum(axis=rest), sum(1 for j in quilt if j < i), 0).reshape(
+        distribution.shape[i], -1
+    )
     rows = [row / row.sum() for row in table if row.sum() > 0]
     return max((_log_ratio(a, b) for a, b in itertools.permutations(rows, 2)), default=0.0)
 
 
 def quilt_sigma(joint, links, weights, epsilon: float) -> float:
     """Every record, every set of other records as a quilt: max over records of min of nearby/(ε − influence)."""
-    law, everyone = np.asarray(joint).astype(float), range(len(links))
-    return max(min(score for score, _ in quilt_scores(law, links, weights, epsilon, i)) for i in everyone)
+    distribution, everyone = np.asarray(joint).astype(float), range(len(links))
+    return max(min(score for score, _ in quilt_scores(distribution, links, weights, epsilon, i)) for i in everyone)
 
 
 def quilt_scores(joint, links, weights, epsilon: float, i: int) -> list[tuple[float, tuple[int, ...]]]:

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def series_law(transition: np.ndarray, start: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+def series_distribution(transition: np.ndarray, start: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Every series and its probability."""
     rows = np.array(list(itertools.product(range(len(start)), repeat=length)))
-    law = start[rows[:, 0]].astype(float)
+    distribution = start[rows[:, 0]].astype(float)
     for t in range(1, length):
-        law = law * transition[rows[:, t - 1], rows[:, t]]
-    return rows, law
+        distribution = distribution * transition[rows[:, t - 1], rows[:, t]]
+    return rows, distribution
 
 
-def output_law(rows: np.ndarray, marks: np.ndarray) -> np.ndarray:
+def output_distribution(rows: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """P(output | series) for every output (the last symbol is the mark) and every series, one row an output."""
     size, length = marks.shape[1], marks.shape[0]
     out = np.ones(((size + 1) ** length, len(rows)))
@@ -33,7 +33,7 @@ def joint_of_outputs(transition: np.ndarray, start: np.ndarray, marks: np.ndarra
     """P(values of the kept records, output): one axis a kept record, in their order, then one axis a record's symbol.
 
     The table of all series, each axis of which is sent through its record's channel: every output of every series,
-    added up by numpy. ``output_law`` says the same one output at a time.
+    added up by numpy. ``output_distribution`` says the same one output at a time.
     """
     size, length = marks.shape[1], marks.shape[0]
     table = start.reshape((size,) + (1,) * (length - 1)).astype(float)
@@ -82,7 +82,7 @@ def worst_leakage(transition: np.ndarray, start: np.ndarray, marks: np.ndarray, 
     )
 
 
-def stretch_leakage(
+def segment_leakage(
     transition: np.ndarray, start: np.ndarray, marks: np.ndarray, secret: Sequence[int], known: Sequence[int] = ()
 ) -> float:
     """sup over outputs, what is known and two ways that the records of ``secret`` (from 0) can have gone together."""
@@ -95,19 +95,19 @@ def stretch_leakage(
     worst = 0.0
     for n in range(size ** len(known)):
         ways = np.flatnonzero(given[:, n] > 0)
-        laws = table[ways, n] / given[ways, n][:, None]
-        for p, q in itertools.permutations(laws, 2):
+        distributions = table[ways, n] / given[ways, n][:, None]
+        for p, q in itertools.permutations(distributions, 2):
             if (p[q == 0] > 0).any():
                 return math.inf
             worst = max(worst, float(np.log(p[p > 0] / q[p > 0]).max(initial=0.0)))
     return worst
 
 
-def worst_stretch_leakage(transition: np.ndarray, start: np.ndarray, marks: np.ndarray, secret: Sequence[int]) -> float:
-    """The largest of those over every set of known records outside the stretch."""
+def worst_segment_leakage(transition: np.ndarray, start: np.ndarray, marks: np.ndarray, secret: Sequence[int]) -> float:
+    """The largest of those over every set of known records outside the segment."""
     others = [t for t in range(len(marks)) if t not in secret]
     return max(
-        stretch_leakage(transition, start, marks, secret, known)
+        segment_leakage(transition, start, marks, secret, known)
         for n in range(len(others) + 1)
         for known in itertools.combinations(others, n)
     )
@@ -120,20 +120,22 @@ def noisy_count_after(
 
     Between whole numbers, and beyond the ends, the ratio of the densities is monotone, so whole numbers are enough.
     """
-    rows, law = series_law(transition, start, len(marks))
-    seen = output_law(rows, marks)
+    rows, distribution = series_distribution(transition, start, len(marks))
+    seen = output_distribution(rows, marks)
     count = (rows == state).sum(axis=1)
     grid = np.arange(len(marks) + 1)
     noise = np.exp(-abs(grid[:, None] - count[None, :]) / scale)
     worst = 0.0
     size = len(start)
     for given in seen:
-        laws = {}
+        distributions = {}
         for x in range(size):
             chosen = rows[:, private] == x
-            if law[chosen].sum() > 0:
-                laws[x] = noise[:, chosen] @ (given[chosen] * law[chosen]) / law[chosen].sum()
-        for a, b in itertools.permutations(laws.values(), 2):
+            if distribution[chosen].sum() > 0:
+                distributions[x] = (
+                    noise[:, chosen] @ (given[chosen] * distribution[chosen]) / distribution[chosen].sum()
+                )
+        for a, b in itertools.permutations(distributions.values(), 2):
             for p, q in zip(a, b, strict=True):
                 if p > 0:
                     worst = max(worst, math.log(p / q) if q > 0 else math.inf)

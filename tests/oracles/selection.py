@@ -1,4 +1,4 @@
-"""The law of a noisy choice of the least score (permute-and-flip), exactly. Nothing shared with src.
+"""The distribution of a noisy choice of the least score (permute-and-flip), exactly. Nothing shared with src.
 
 Candidates are tried in a random order, and each is taken with probability w = exp(−(score − least)/scale). With arrival
 times that are uniform on [0, 1], candidate i is taken with probability w_i ∫ Π_{j≠i} (1 − w_j·u) du: by the time u each
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 
-def choice_law(scores, scale: float) -> np.ndarray:
+def choice_distribution(scores, scale: float) -> np.ndarray:
     """The probability of each candidate."""
     scores = np.asarray(scores, float)
     weights = np.exp(-(scores - scores.min()) / scale)

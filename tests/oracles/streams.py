@@ -1,6 +1,7 @@
 """Streams by brute force: every series, every output of every step, every set of known records.
 
-Nothing is shared with the library. ``law`` is the law of the first record; channels hold one row a value.
+Nothing is shared with the library. ``distribution`` is the distribution of the first record; channels hold one row a
+value.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import numpy as np
 from tests.oracles.flips import table_loss
 
 
-def joint(P, law, channels):
+def joint(P, distribution, channels):
     """P(x, y) with one axis a record and then one an output; a channel may be a function of the outputs before."""
     n, k = len(channels), len(P)
     first = channels[0] if not callable(channels[0]) else channels[0](())
     out = np.zeros((k,) * n + (len(first[0]),) * n)
     for x in itertools.product(range(k), repeat=n):
-        p = law[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x))
+        p = distribution[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x))
         if p > 0:
             for y in itertools.product(range(len(first[0])), repeat=n):
                 chance = p
@@ -29,10 +30,10 @@ def joint(P, law, channels):
     return out
 
 
-def leakage(P, law, channels, everyone):
+def leakage(P, distribution, channels, everyone):
     """Backward, forward and total for each step."""
     n, k = len(channels), len(P)
-    table = joint(P, law, channels)
+    table = joint(P, distribution, channels)
     found = []
     for t in range(n):
         later, before = tuple(range(n + t + 1, 2 * n)), tuple(range(n, n + t))

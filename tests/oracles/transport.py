@@ -1,4 +1,4 @@
-"""W-infinity between two discrete laws in Fractions: by the quantile coupling, and by Hall's condition."""
+"""W-infinity between two discrete distributions in Fractions: by the quantile coupling, and by Hall's condition."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def log_of(mass: Fraction) -> float:
 
 
 def scaled(first, second) -> tuple[list[Fraction], list[Fraction]]:
-    """Both laws as Fractions that sum to exactly 1."""
-    p, q = [[Fraction(mass) for mass in law] for law in (first, second)]
+    """Both distributions as Fractions that sum to exactly 1."""
+    p, q = [[Fraction(mass) for mass in distribution] for distribution in (first, second)]
     return [mass / sum(p) for mass in p], [mass / sum(q) for mass in q]
 
 
 def w_infinity(points, first, second) -> Fraction:
-    """On the line, points rising: walk both laws and always pair what is left; the longest step that was needed."""
+    """On the line, points rising: walk both distributions and pair the remaining masses; the longest move."""
     x = [Fraction(point) for point in points]
     p, q = scaled(first, second)
     i = j = 0
@@ -40,7 +40,7 @@ def w_infinity(points, first, second) -> Fraction:
 
 
 def hall(points, first, second, more: Fraction = Fraction(1)) -> Fraction:
-    """In L1 in any dimension: the least c such that every set of points of one law fits into what lies within c.
+    """In L1: the least c such that every set of points of one distribution fits into its c-neighbourhood.
 
     With ``more`` above 1 a set may exceed its place by that factor, both ways round.
     """
@@ -70,10 +70,10 @@ def _fits(near, p, q, more) -> bool:
 
 
 def intervals(points, first, second, more: Fraction = Fraction(1)) -> Fraction:
-    """On the line: the least c such that every interval of one law fits into the widened interval of the other."""
+    """On the line: the least c such that each interval of one distribution fits into the other's, widened by c."""
     x = [Fraction(point) for point in points]
     p, q = scaled(first, second)
-    upto_p, upto_q = (list(itertools.accumulate(law, initial=Fraction(0))) for law in (p, q))
+    upto_p, upto_q = (list(itertools.accumulate(distribution, initial=Fraction(0))) for distribution in (p, q))
     candidates = sorted({abs(a - b) for a in x for b in x})
     low, high = 0, len(candidates) - 1
     while low < high:

@@ -58,7 +58,7 @@ def test_matrices_are_limited(n: int) -> None:
 
 
 def test_answers_moved_into_the_range_err_as_said() -> None:
-    """The worst true count, by the law of the noise: an answer beyond 0 or n is put there."""
+    """The worst true count, by the distribution of the noise: an answer beyond 0 or n is put there."""
     n = 10
     for row in figure_3(Setting()).rows:
         tail = exact_laplace(scale=n / float(row["epsilon"])).sf

@@ -119,8 +119,8 @@ def test_the_synthetic_figure_has_the_numbers_of_the_notes() -> None:
         assert row["paper"] <= row["approx"] <= row["group"]
 
 
-def test_noise_below_the_least_leaks_more_than_is_promised() -> None:
-    """The column says that one chain of the class needs so much: a tenth less breaks the promise on it."""
+def test_noise_below_the_least_leaks_more_than_is_guaranteed() -> None:
+    """The column says that one chain of the class needs so much: a tenth less breaks the guarantee on it."""
     from pufferdp.assess.dp import leakage_of
 
     row = row_of(figure_4(Setting(), epsilons=(1.0,), alphas=(0.3,)))

@@ -1,4 +1,4 @@
-"""Series with holes: the chain goes on past what is missing, and no verb may promise less than that leaks."""
+"""Series with holes: the chain goes on past what is missing, and no verb may guarantee less than that leaks."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.noise import SeededSampler
 from tests.oracles import algorithms, chains, flips, records, redaction
-from tests.strategies import examples, random_law, random_transition
+from tests.strategies import examples, random_distribution, random_transition
 from tests.tolerance import safe_loss
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 SEEDS = st.integers(0, 10**6)
 
 
-def draw_path(generator: np.random.Generator, chain: MarkovChain, law: np.ndarray, length: int) -> list[int]:
-    path = [int(generator.choice(chain.size, p=law))]
+def draw_path(generator: np.random.Generator, chain: MarkovChain, distribution: np.ndarray, length: int) -> list[int]:
+    path = [int(generator.choice(chain.size, p=distribution))]
     while len(path) < length:
         path.append(int(generator.choice(chain.size, p=chain.transition[path[-1]])))
     return path
@@ -40,15 +40,15 @@ def draw_path(generator: np.random.Generator, chain: MarkovChain, law: np.ndarra
 def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.ndarray, list[str | None], list[int]]:
     """A chain with its start, a series of it with holes, and where it has records."""
     generator = np.random.default_rng(seed)
-    given_law = random_law(generator, states)
+    given_distribution = random_distribution(generator, states)
     table = random_transition(generator, states)
-    start: Any = given_law if generator.random() < 0.5 else "stationary"
+    start: Any = given_distribution if generator.random() < 0.5 else "stationary"
     chain = MarkovChain(transition=table, start=start, states=[f"s{n}" for n in range(states)])
-    law = given_law if chain.given_start is not None else chain.stationary
-    path = draw_path(generator, chain, law, length)
+    distribution = given_distribution if chain.given_start is not None else chain.stationary
+    path = draw_path(generator, chain, distribution, length)
     there = sorted(generator.choice(length, size=int(generator.integers(1, length)), replace=False).tolist())
     values = [f"s{x}" if t in there else None for t, x in enumerate(path)]
-    return chain, law, values, there
+    return chain, distribution, values, there
 
 
 QUERIES = st.sampled_from(["histogram", "count:s0"])
@@ -72,7 +72,7 @@ def test_many_releases_with_holes(seed: int, states: int, length: int, query: st
 
 
 def check_release(seed: int, states: int, length: int, query: str, adversary: str) -> None:
-    chain, law, values, there = random_case(seed, states, length)
+    chain, distribution, values, there = random_case(seed, states, length)
     frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
     made = pufferdp.release(
         frame, model=chain, column="state", query=query, epsilon=1, adversary=adversary, missing="keep"
@@ -83,11 +83,11 @@ def check_release(seed: int, states: int, length: int, query: str, adversary: st
     # As any algorithm with its loss: nothing is spent on what is missing.
     losses = [1 / certificate.calibration.sigma if t in there else 0.0 for t in range(length)]
     for target in range(length):
-        assert algorithms.chain_leakage([chain.transition], law, losses, target, adversary) <= 1 + 1e-7
+        assert algorithms.chain_leakage([chain.transition], distribution, losses, target, adversary) <= 1 + 1e-7
     if query == "histogram" and certificate.noise.balanced:
         return  # the oracle of answers has independent noise
     # As the noisy answer itself.
-    joint = records.chain_joint(chain.transition, law, length).astype(float)
+    joint = records.chain_joint(chain.transition, distribution, length).astype(float)
     grid = np.indices(joint.shape)
     counted = range(states) if query == "histogram" else (0,)
     exact = np.stack([sum((grid[t] == x).astype(float) for t in there) for x in counted], axis=-1)
@@ -189,8 +189,8 @@ def test_rows_that_are_not_there_are_missing_values_to_a_redaction(engine: str, 
         )  # fmt: skip
     null, gone_ = made["null"], made["gone"]
     assert (gone_.leakage, gone_.utility) == (null.leakage, null.utility)
-    assert [block.marks.tolist() for block in gone_.stretches] == [block.marks.tolist() for block in null.stretches]
-    assert any(0 < mark < 1 for block in null.stretches for mark in block.marks.ravel())
+    assert [block.marks.tolist() for block in gone_.segments] == [block.marks.tolist() for block in null.segments]
+    assert any(0 < mark < 1 for block in null.segments for mark in block.marks.ravel())
     out = {
         name: pl.read_csv(tmp_path / f"{name}.out.csv") if engine == "file" else one.data for name, one in made.items()
     }
@@ -207,7 +207,7 @@ def test_rows_that_are_not_there_are_missing_values_to_a_redaction(engine: str, 
 @given(seed=SEEDS, length=st.integers(2, 5))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:
-    chain, law, values, there = random_case(seed, 2, length)
+    chain, distribution, values, there = random_case(seed, 2, length)
     frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
     try:
         made = pufferdp.flip(frame, model=chain, column="state", epsilon=1, adversary=adversary, missing="keep")
@@ -215,7 +215,7 @@ def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:
         assume(False)
     assert made.certificate.channel.length is None
     assert pufferdp.verify(made.certificate.to_dict()).valid
-    joint = flips.joint(chain.transition, law, np.array(made.certificate.channel.matrix), length)
+    joint = flips.joint(chain.transition, distribution, np.array(made.certificate.channel.matrix), length)
     hidden = tuple(length + t for t in range(length) if t not in there)
     leaks = flips.table_loss(joint.sum(axis=hidden), length, 2, everyone=adversary == "bdp")
     assert max(leaks.values()) <= 1 + 1e-7
@@ -283,7 +283,7 @@ def test_patterns_of_many_steps_are_those_of_powers() -> None:
                 assert chain.allows([(x, y, steps)]) == power[x][y]
 
 
-# What a promise believes.
+# What a guarantee believes.
 
 
 def people(count: int, each: int, **more: list[Any]) -> pl.DataFrame:
@@ -301,7 +301,7 @@ CHAIN = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
 ASKED: dict[str, Any] = {"model": CHAIN, "column": "state", "query": "histogram", "epsilon": 1}
 
 
-def test_beliefs_stand_in_the_promise() -> None:
+def test_beliefs_stand_in_the_guarantee() -> None:
     made = pufferdp.release(people(2, 40), **ASKED, order="when", by="who", restart=8).certificate
     believed = [
         "different values of 'who' are independent",
@@ -396,7 +396,7 @@ def test_whether_a_hidden_series_is_possible_is_what_its_probability_says() -> N
         gaps[0] -= 1
         impossible = False
         for path in itertools.product(range(values), repeat=length + 1):
-            now = model.start_law
+            now = model.start_distribution
             for record, apart in zip(path, gaps, strict=True):
                 now = (now @ np.linalg.matrix_power(model.transition, int(apart))) * model.emission[:, record]
             impossible |= not now.any()
@@ -479,7 +479,7 @@ def test_clocks_with_holes(seed: int, states: int, length: int, slots: int, adve
     tables = [random_transition(generator, states) for _ in range(slots)]
     clock = MarkovClock(transitions=tables, step=1, period=slots, states=[f"s{n}" for n in range(states)])
     phase = int(generator.integers(slots))
-    path = [int(generator.choice(states, p=clock.laws[phase]))]
+    path = [int(generator.choice(states, p=clock.distributions[phase]))]
     while len(path) < length:
         path.append(int(generator.choice(states, p=clock.tables[(phase + len(path) - 1) % slots][path[-1]])))
     # A series begins with its first row and ends with its last: holes lie between them.
@@ -500,4 +500,4 @@ def test_clocks_with_holes(seed: int, states: int, length: int, slots: int, adve
     losses = [1 / made.calibration.sigma if t in there else 0.0 for t in range(length)]
     kernels = [clock.tables[(phase + t) % slots] for t in range(max(1, length - 1))]
     for target in range(length):
-        assert algorithms.chain_leakage(kernels, clock.laws[phase], losses, target, adversary) <= 1 + 1e-7
+        assert algorithms.chain_leakage(kernels, clock.distributions[phase], losses, target, adversary) <= 1 + 1e-7

@@ -123,7 +123,7 @@ def test_many_people_without_the_assumption_that_they_are_independent(kind: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_assumption_is_a_part_of_the_promise(kind: str) -> None:
+def test_the_assumption_is_a_part_of_the_guarantee(kind: str) -> None:
     content = released(kind)
     assert content["data"]["independent"] is True
     assert "of these pieces are independent, however short they are" in content["guarantee"]["statement"]

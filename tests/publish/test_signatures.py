@@ -93,7 +93,7 @@ def test_what_is_no_signature_is_a_problem(certificate: dict[str, Any], signatur
 
 
 def small_order_points() -> list[bytes]:
-    """Every encoding of a point whose order divides 8, by the group law of RFC 8032."""
+    """Every encoding of a point whose order divides 8, by the group distribution of RFC 8032."""
     p = 2**255 - 19
     d, root = -121665 * pow(121666, -1, p) % p, pow(2, (p - 1) // 4, p)
 

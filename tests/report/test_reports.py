@@ -84,7 +84,7 @@ def test_a_report_stands_alone(name: str) -> None:
     assert "@import" not in found.content["style"]
     data = json.JSONDecoder().raw_decode(found.content["script"])[0]
     assert data == json.loads(found.content["pre"])
-    three = ("The promise", "The accuracy", "What leaks otherwise")
+    three = ("The guarantee", "The accuracy", "What leaks otherwise")
     if name == "audit":
         three = ("The claim", "What was found", "The best attacks")
     for heading in (*three, "For a lawyer", "For a reviewer"):
@@ -214,7 +214,7 @@ def test_what_leaks_when_only_the_private_row_is_taken_out(private: int, adversa
 
 
 def test_secrets_of_ones_own_and_real_numbers() -> None:
-    """DP claims nothing about secrets of one's own, so no table; the clipping width is part of a promise on numbers."""
+    """DP claims nothing about a user's own secrets, so no table; the clipping width is part of the guarantee."""
     calm = pufferdp.Secret(name="calm", when={"1": "rest", "2": "rest"})
     busy = pufferdp.Secret(name="busy", when={"1": "active", "2": "active"})
     secrets = pufferdp.Secrets(secrets=(calm, busy), pairs=(("calm", "busy"),))

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 
 from pufferdp import (
-    AnswerLaw,
+    AnswerDistribution,
     Groups,
     MarkovChain,
     ModelError,
     NotApplicableError,
     ParameterError,
-    answer_law,
+    answer_distribution,
     plan,
     transport_figure,
 )
@@ -25,8 +25,8 @@ from pufferdp.publish.answers.transport import MOST_ANSWERS, moves_between
 from tests.strategies import chains
 
 CLIQUE = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])
-WELL = answer_law(CLIQUE, "count:1", given={"1": "0"})
-ILL = answer_law(CLIQUE, "count:1", given={"1": "1"})
+WELL = answer_distribution(CLIQUE, "count:1", given={"1": "0"})
+ILL = answer_distribution(CLIQUE, "count:1", given={"1": "1"})
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
@@ -60,7 +60,7 @@ def test_the_clique_moves_by_two() -> None:
 
 
 def check(found) -> None:
-    """The masses leave the one law and arrive at the other."""
+    """The masses leave the one distribution and arrive at the other."""
     leaving, arriving = np.zeros(len(found.answers)), np.zeros(len(found.answers))
     for i, j, mass in found.moves:
         leaving[i] += mass
@@ -78,11 +78,11 @@ def test_the_masses_add_up() -> None:
 
 @given(chain=chains(most_states=3, starts=("stationary", "given")))
 def test_over_chains_the_masses_add_up_and_nothing_goes_farther_than_w(chain: MarkovChain) -> None:
-    laws = []
+    distributions = []
     for state in chain.labels:
         with contextlib.suppress(ModelError, NotApplicableError):  # the state is impossible, or all but impossible
-            laws.append(answer_law(chain, "count:0", length=5, given={"3": state}))
-    for first, second in itertools.combinations(laws, 2):
+            distributions.append(answer_distribution(chain, "count:0", length=5, given={"3": state}))
+    for first, second in itertools.combinations(distributions, 2):
         check(moves_between(first, second))
 
 
@@ -91,19 +91,19 @@ def test_over_chains_the_masses_add_up_and_nothing_goes_farther_than_w(chain: Ma
 def test_dust_is_not_carried(record: str, distance: int, tmp_path: Path) -> None:
     """A chain on which the plain walk in doubles finds about 100. The distances are those of the walk in rationals."""
     chain = MarkovChain(transition=[[0.999, 0.001], [0.9, 0.1]])
-    laws = [answer_law(chain, "count:1", length=120, given={record: state}) for state in ("0", "1")]
-    found = moves_between(*laws)
+    distributions = [answer_distribution(chain, "count:1", length=120, given={record: state}) for state in ("0", "1")]
+    found = moves_between(*distributions)
     assert found.distance == distance
     check(found)
-    transport_figure(*laws, tmp_path / "chain.svg")
+    transport_figure(*distributions, tmp_path / "chain.svg")
     assert f">W = {distance}" in (tmp_path / "chain.svg").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
-    pairs = AnswerLaw(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([0.5, 0.5]))
+    pairs = AnswerDistribution(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([0.5, 0.5]))
     with pytest.raises(ParameterError, match="one number"):
         transport_figure(pairs, pairs, tmp_path / "flu.png")
-    many = AnswerLaw(np.arange(MOST_ANSWERS + 1.0), np.full(MOST_ANSWERS + 1, 1 / (MOST_ANSWERS + 1)))
+    many = AnswerDistribution(np.arange(MOST_ANSWERS + 1.0), np.full(MOST_ANSWERS + 1, 1 / (MOST_ANSWERS + 1)))
     with pytest.raises(ParameterError, match="201"):
         transport_figure(many, many, tmp_path / "flu.png")
     assert not list(tmp_path.iterdir())

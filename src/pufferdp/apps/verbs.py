@@ -25,7 +25,7 @@ VERBS: Final = {
     "verify": "Recompute a certificate and say whether it holds.",
     "sign": "Sign a certificate that holds.",
     "leakage": "Say what DP leaks when records are correlated.",
-    "robustness": "Say what a promise is worth if the model is wrong.",
+    "robustness": "Say what a guarantee is worth if the model is wrong.",
     "attack": "Attack a sanitised series and count the hits.",
     "audit": "Test a mechanism: does it leak more than it claims?",
     "fit": "Estimate a model from data.",

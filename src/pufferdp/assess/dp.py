@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from pufferdp.assess.aggregates import Aggregates
-from pufferdp.assess.privacy import DpPromise, dp_promise
+from pufferdp.assess.privacy import DpGuarantee, dp_guarantee
 from pufferdp.assess.worst_algorithm import ASSUMPTION, WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -191,7 +191,7 @@ def leakage_of(
     if aggregates is not None:
         dp_epsilon = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon") * aggregates.reads
         dp_delta = None if dp_delta is None else checks.delta(dp_delta, "dp_delta") * aggregates.reads
-    promise = _promise(dp_epsilon, dp_delta, target, delta, privacy, d_in)
+    guarantee = _guarantee(dp_epsilon, dp_delta, target, delta, privacy, d_in)
     adversary = checks.adversary(adversary)
     records = MOST_RECORDS if aggregates is not None else _records(model, length, period)
     if period is not None and query is not None:
@@ -199,7 +199,7 @@ def leakage_of(
     allowed = None if target is None else checks.epsilon(target, "target")
     failing = None if delta is None else checks.delta(delta)
     spent_delta = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
-    approximate = spent_delta > 0 or bool(failing) or (promise is not None and bool(promise.profile.deltas.any()))
+    approximate = spent_delta > 0 or bool(failing) or (guarantee is not None and bool(guarantee.profile.deltas.any()))
     curves_by_name = _curves(model, records, adversary, period)
     if approximate:
         curves_by_name = {name: _for_every_algorithm(curve) for name, curve in curves_by_name.items()}
@@ -208,8 +208,8 @@ def leakage_of(
                 "the exact leakage is that of Laplace noise, which has no delta: leave query= or the delta out"
             )
     best_of_all = lowest(curves_by_name)
-    pair = None if promise is None else _best_pair(best_of_all, promise, allowed, failing)
-    inverse = promise is None
+    pair = None if guarantee is None else _best_pair(best_of_all, guarantee, allowed, failing)
+    inverse = guarantee is None
     given = allowed if pair is None else pair.dp_loss
     assert given is not None
     values: dict[str, float | None] = dict.fromkeys(curves_by_name)
@@ -266,7 +266,7 @@ def leakage_of(
         epsilon=pair.epsilon,
         delta=pair.delta,
         dp_delta=pair.dp_delta,
-        privacy=None if promise is None or promise.pair is not None else promise.words,
+        privacy=None if guarantee is None or guarantee.pair is not None else guarantee.words,
         holds_for=EVERY_APPROXIMATE if approximate else curves_by_name[best].holds_for,
         notes={c.name: c.note for c in curves_by_name.values() if c.note},
         states=model.labels,
@@ -302,26 +302,26 @@ def _curves(model: Model, records: int | None, adversary: Adversary, unit: Unit 
     return found
 
 
-def _promise(
+def _guarantee(
     dp_epsilon: float | None,
     dp_delta: float | None,
     target: float | None,
     delta: float | None,
     privacy: object,
     d_in: float | None,
-) -> DpPromise | None:
-    """What the algorithm promises; None where that is the question."""
+) -> DpGuarantee | None:
+    """What the algorithm guarantees; None where that is the question."""
     if privacy is not None:
         if dp_epsilon is not None or dp_delta is not None:
             raise ParameterError("privacy says what is spent: leave dp_epsilon and dp_delta out")
         if target is not None and delta is not None:
             raise ParameterError("a profile is read at one end: give either target= or delta=")
-        promise = dp_promise(privacy, d_in)
-        if promise.pair is None and target is None and delta is None:
+        guarantee = dp_guarantee(privacy, d_in)
+        if guarantee.pair is None and target is None and delta is None:
             raise ParameterError(
-                f"{promise.words} has many pairs: say with target= (an epsilon) or delta= which one is wanted"
+                f"{guarantee.words} has many pairs: say with target= (an epsilon) or delta= which one is wanted"
             )
-        return promise
+        return guarantee
     if d_in is not None:
         raise ParameterError(f"d_in is {d_in}; it goes with privacy: leave it out", value=d_in)
     if (dp_epsilon is None) == (target is None):
@@ -336,7 +336,7 @@ def _promise(
             value=delta,
         )
     failing = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
-    return dp_promise((checks.epsilon(dp_epsilon or 0.0, "dp_epsilon"), failing))
+    return dp_guarantee((checks.epsilon(dp_epsilon or 0.0, "dp_epsilon"), failing))
 
 
 def _for_every_algorithm(curve: Curve) -> Curve:
@@ -348,11 +348,11 @@ def _for_every_algorithm(curve: Curve) -> Curve:
     )
 
 
-def _best_pair(curve: Curve, promise: DpPromise, allowed: float | None, failing: float | None) -> Approximate:
+def _best_pair(curve: Curve, guarantee: DpGuarantee, allowed: float | None, failing: float | None) -> Approximate:
     """The pair of the algorithm that serves best, carried over."""
-    profile = promise.profile
+    profile = guarantee.profile
     if allowed is None and failing is None:
-        loss, spent = promise.pair or (0.0, 0.0)
+        loss, spent = guarantee.pair or (0.0, 0.0)
         epsilon = curve(loss)
         return Approximate(epsilon, carried_delta(loss, spent, epsilon), loss, spent)
     if allowed is not None:
@@ -361,7 +361,7 @@ def _best_pair(curve: Curve, promise: DpPromise, allowed: float | None, failing:
         best, wanted = least_epsilon(curve, profile, failing or 0.0), f"has a delta of at most {number(failing)}"
     if best is None:
         raise NotApplicableError(
-            f"no pair of {promise.words} {wanted} towards this adversary: allow more, or give pairs further out"
+            f"no pair of {guarantee.words} {wanted} towards this adversary: allow more, or give pairs further out"
         )
     return best
 

@@ -37,7 +37,7 @@ _SHOWN: Final = 1000
 """Records listed in JSON; of longer series both ends and some between."""
 _EDGE: Final = 100
 _ANY_START: Final = 240
-"""Records times pairs of values up to which any law of the first record is looked at exactly."""
+"""Records times pairs of values up to which any distribution of the first record is looked at exactly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +178,7 @@ def _equal(chain: MarkovChain, losses: Floats, who: Adversary) -> float:
 
 
 def solvable(chain: MarkovChain, records: int) -> bool:
-    """Whether the worst law of the first record is looked for exactly; two states have a closed form."""
+    """Whether the worst distribution of the first record is looked for exactly; two states have a closed form."""
     if not chain.any_start or chain.size <= 2:
         return True
     return chain.size <= MOST_ANY_START and records * chain.size * (chain.size - 1) <= _ANY_START

@@ -1,4 +1,4 @@
-"""What an algorithm of any DP library promises, as a privacy profile: pairs (epsilon, delta) that all hold for it.
+"""What an algorithm of any DP library guarantees, as a privacy profile: pairs (epsilon, delta) that all hold for it.
 
 Neighbours differ in the value of one record. Where a library adds or removes records, a change is one record out and
 another one in: (ε, δ) twice makes (2ε, (1 + e^ε)·δ).
@@ -57,7 +57,7 @@ class ZCdp:
 
 
 @dataclass(frozen=True)
-class DpPromise:
+class DpGuarantee:
     """A privacy profile, and where it comes from in words."""
 
     profile: PrivacyProfile
@@ -69,8 +69,8 @@ class DpPromise:
         return (float(self.profile.losses[0]), float(self.profile.deltas[0])) if len(self.profile.losses) == 1 else None
 
 
-def dp_promise(privacy: object, d_in: float | None = None) -> DpPromise:
-    """What an algorithm promises: a pair, rho of zCDP, a profile, an OpenDP measurement or an accountant.
+def dp_guarantee(privacy: object, d_in: float | None = None) -> DpGuarantee:
+    """What an algorithm guarantees: a pair, rho of zCDP, a profile, an OpenDP measurement or an accountant.
 
     Args:
         privacy: (epsilon, delta); ``ZCdp(rho)``; a ``PrivacyProfile``; an OpenDP measurement; an accountant of
@@ -81,9 +81,9 @@ def dp_promise(privacy: object, d_in: float | None = None) -> DpPromise:
     if d_in is not None and not is_opendp(privacy):
         raise ParameterError(f"d_in is {d_in}; it goes with an OpenDP measurement: leave it out", value=d_in)
     if isinstance(privacy, PrivacyProfile):
-        return DpPromise(privacy, f"a privacy profile of {len(privacy.losses):,} pairs")
+        return DpGuarantee(privacy, f"a privacy profile of {len(privacy.losses):,} pairs")
     if isinstance(privacy, ZCdp):
-        return DpPromise(PrivacyProfile.of_zcdp(privacy.rho), f"zCDP with rho {privacy.rho:g}")
+        return DpGuarantee(PrivacyProfile.of_zcdp(privacy.rho), f"zCDP with rho {privacy.rho:g}")
     if is_opendp(privacy):
         return _of_opendp(privacy, d_in)
     if isinstance(privacy, Sequence) and not isinstance(privacy, (str, bytes)) and len(privacy) == 2:
@@ -100,19 +100,19 @@ def dp_promise(privacy: object, d_in: float | None = None) -> DpPromise:
     )
 
 
-def _of_pair(epsilon: float, delta: float, words: str) -> DpPromise:
-    return DpPromise(PrivacyProfile.of([(checks.epsilon(epsilon), checks.delta(delta))]), words)
+def _of_pair(epsilon: float, delta: float, words: str) -> DpGuarantee:
+    return DpGuarantee(PrivacyProfile.of([(checks.epsilon(epsilon), checks.delta(delta))]), words)
 
 
 def _of_accountant(
     accountant: object, delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any] | None
-) -> DpPromise:
+) -> DpGuarantee:
     kind = type(accountant).__name__
     relation = getattr(accountant, "neighboring_relation", None)
     name = str(getattr(relation, "name", relation))
     sampled = _sampled(delta_at, epsilon_at, kind)
     if relation is None or name == "REPLACE_ONE":
-        return DpPromise(sampled, f"{kind}, one record changes")
+        return DpGuarantee(sampled, f"{kind}, one record changes")
     if name not in ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"):
         raise ParameterError(
             f"the accountant's neighbours are {name}; they must be REPLACE_ONE, ADD_OR_REMOVE_ONE or REPLACE_SPECIAL",
@@ -124,7 +124,7 @@ def _of_accountant(
     if not keep.any():
         raise ParameterError(f"{kind} gives no delta below 1 for a record that changes; spend less", value=name)
     words = f"{kind}, whose neighbours ({name}) count twice"
-    return DpPromise(PrivacyProfile.of(np.stack([2 * sampled.losses[keep], deltas[keep]], axis=1)), words)
+    return DpGuarantee(PrivacyProfile.of(np.stack([2 * sampled.losses[keep], deltas[keep]], axis=1)), words)
 
 
 def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any] | None, kind: str) -> PrivacyProfile:
@@ -172,7 +172,7 @@ def opendp_loss(measurement: Any, d_in: float | None) -> Any:
     raise ParameterError(f"the measurement gives no loss at a distance of {d_in:g}: {' '.join(str(refusal).split())}")
 
 
-def _of_opendp(measurement: Any, d_in: float | None) -> DpPromise:
+def _of_opendp(measurement: Any, d_in: float | None) -> DpGuarantee:
     measure, words = str(measurement.output_measure), "an OpenDP measurement"
     loss = opendp_loss(measurement, d_in)
     if measure == "MaxDivergence":
@@ -180,16 +180,16 @@ def _of_opendp(measurement: Any, d_in: float | None) -> DpPromise:
     if measure == "Approximate(MaxDivergence)":
         return _of_pair(float(loss[0]), float(loss[1]), words)
     if measure == "ZeroConcentratedDivergence":
-        return DpPromise(PrivacyProfile.of_zcdp(ZCdp(float(loss)).rho), f"{words}, zCDP with rho {float(loss):g}")
+        return DpGuarantee(PrivacyProfile.of_zcdp(ZCdp(float(loss)).rho), f"{words}, zCDP with rho {float(loss):g}")
     if measure == "Approximate(ZeroConcentratedDivergence)":
         rho, delta = ZCdp(float(loss[0])).rho, checks.delta(float(loss[1]))
         bare = PrivacyProfile.of_zcdp(rho)
         deltas = bare.deltas + delta  # but for an event of this probability it is zCDP
         keep = deltas < 1
         pairs = np.stack([bare.losses[keep], deltas[keep]], axis=1)
-        return DpPromise(PrivacyProfile.of(pairs), f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
+        return DpGuarantee(PrivacyProfile.of(pairs), f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
     if measure == "SmoothedMaxDivergence":
-        return DpPromise(_sampled(loss.delta, loss.epsilon, words), words)
+        return DpGuarantee(_sampled(loss.delta, loss.epsilon, words), words)
     raise ParameterError(
         f"the measurement's privacy is measured by {measure}; turn it into pure, approximate or zero-concentrated DP "
         "first, with OpenDP's own combinators",

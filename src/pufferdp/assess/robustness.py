@@ -54,7 +54,7 @@ class Robustness(Paged):
     (0.9116, 2.8232, 0.94, 0.94)
     """
 
-    promised: float
+    guaranteed: float
     """The epsilon that is guaranteed under the model."""
     delta: float
     """The distance of the other model from the nearest model of the class; inf where one rules out what the other
@@ -79,8 +79,8 @@ class Robustness(Paged):
 
     @property
     def epsilon(self) -> float:
-        """The bound for every mechanism with this guarantee: promised + 2·delta."""
-        return self.promised + 2 * self.delta
+        """The bound for every mechanism with this guarantee: guaranteed + 2·delta."""
+        return self.guaranteed + 2 * self.delta
 
     @property
     def guarantee(self) -> float:
@@ -96,7 +96,7 @@ class Robustness(Paged):
             "leakage_reason": self.leakage_reason,
             "dp_epsilon": self.dp_epsilon,
             "guarantee": _finite(self.guarantee),
-            "promised": self.promised,
+            "guaranteed": self.guaranteed,
             "record": self.record,
             "value": self.value,
             "secret": self.secret,
@@ -131,17 +131,17 @@ def robustness(
             ``epsilon`` under ``model`` for every DP algorithm.
     """
     model, belief = as_model(model), as_model(belief, "belief")
-    promised = checks.epsilon(epsilon)
+    guaranteed = checks.epsilon(epsilon)
     spent = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
-    bound = _distance_bound(model, belief, promised, length, secrets)
+    bound = _distance_bound(model, belief, guaranteed, length, secrets)
     if secrets is not None:
         reason = "leakage bounds are about the value of a record, not about secrets of your own"
         return replace(bound, leakage_reason=reason)
     try:
         if spent is None:
-            spent = _universal_curve(model, length).inverse(promised)
+            spent = _universal_curve(model, length).inverse(guaranteed)
         if not spent > 0:
-            raise NotApplicableError(f"no DP noise is known to guarantee epsilon {number(promised)} under the model")
+            raise NotApplicableError(f"no DP noise is known to guarantee epsilon {number(guaranteed)} under the model")
         return replace(bound, dp_epsilon=spent, leakage_under_other=_universal_curve(belief, length)(spent))
     except NotApplicableError as error:
         return replace(bound, leakage_reason=str(error))
@@ -157,7 +157,7 @@ def _universal_curve(model: Model, length: int | None) -> Curve:
 
 
 def _distance_bound(
-    model: Model, belief: Model, promised: float, length: int | None, secrets: SecretsLike | None
+    model: Model, belief: Model, guaranteed: float, length: int | None, secrets: SecretsLike | None
 ) -> Robustness:
     """The bound of Theorem 2.4, which holds for every mechanism with the guarantee."""
     series = series_of(model)
@@ -177,15 +177,15 @@ def _distance_bound(
                 f"the belief is {belief!r}; it must be about single records, as the model is", value=belief
             )
         if ours is None:
-            return _any_groups(model, theirs, promised)
+            return _any_groups(model, theirs, guaranteed)
         own = as_secrets(secrets)
         if own is not None:
-            return _own_secrets(ours, theirs, own, promised)
+            return _own_secrets(ours, theirs, own, guaranteed)
         divergence = max((_table(ours, candidate) for candidate in theirs.beliefs), key=lambda d: d.value)
         record, names = ours.records[divergence.record - 1], ours.domains[divergence.record - 1]
     contained = divergence.value == 0
     return Robustness(
-        promised=promised,
+        guaranteed=guaranteed,
         delta=divergence.value,
         record=None if contained else record,
         value=None if contained else names[divergence.state],
@@ -260,10 +260,12 @@ def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
 
 def _table(model: RecordModel, belief: RecordModel) -> Divergence:
     """The distance of a belief over a list of records from the nearest member of a class."""
-    return min((outcome_divergence(*laws) for laws in side_by_side(model, belief)), key=lambda d: d.value)
+    return min(
+        (outcome_divergence(*distributions) for distributions in side_by_side(model, belief)), key=lambda d: d.value
+    )
 
 
-def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, promised: float) -> Robustness:
+def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, guaranteed: float) -> Robustness:
     """The distance of a belief from the nearest member of a class, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
@@ -275,7 +277,7 @@ def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, prom
         if nearest[0] >= worst:
             worst, decides = nearest
     return Robustness(
-        promised=promised,
+        guaranteed=guaranteed,
         delta=worst,
         record=None,
         value=None,
@@ -285,7 +287,7 @@ def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, prom
     )
 
 
-def _any_groups(model: Model, belief: RecordModel, promised: float) -> Robustness:
+def _any_groups(model: Model, belief: RecordModel, guaranteed: float) -> Robustness:
     """A class that says only how many records may be correlated: a belief is in it, or its distance is not known."""
     unknown = [label for label in belief.labels if label not in model.labels]
     if unknown:
@@ -297,7 +299,7 @@ def _any_groups(model: Model, belief: RecordModel, promised: float) -> Robustnes
             f"the belief lets {widest} records depend on each other and the model at most {model.arbitrary or 1}; "
             "how far it lies from such a class is not known"
         )
-    return Robustness(promised=promised, delta=0.0, record=None, value=None, exact=True)
+    return Robustness(guaranteed=guaranteed, delta=0.0, record=None, value=None, exact=True)
 
 
 _POINTS: Final = 12
@@ -313,7 +315,7 @@ class DriftPoint:
     probability: float
     delta: float
     epsilon: float
-    """The bound there: promised + 2·delta."""
+    """The bound there: guaranteed + 2·delta."""
 
     def to_dict(self) -> dict[str, float | None]:
         """Infinite numbers are null."""
@@ -324,7 +326,7 @@ class DriftPoint:
 class Drift:
     """Models on a line through the model: one transition probability moves, the rest of its row is rescaled."""
 
-    promised: float
+    guaranteed: float
     length: int
     state_from: str
     state_to: str
@@ -339,7 +341,7 @@ class Drift:
         return {
             "from": self.state_from,
             "to": self.state_to,
-            "promised": self.promised,
+            "guaranteed": self.guaranteed,
             "length": self.length,
             "probability": self.probability,
             "points": [p.to_dict() for p in self.points],
@@ -366,7 +368,7 @@ def drift_towards(
         entry: the probability that drifts, ``FROM:TO``; without it the one in which the two models differ most.
         progress: called with a few words before the long part.
     """
-    promised = checks.epsilon(epsilon)
+    guaranteed = checks.epsilon(epsilon)
     near = closest(model, belief, length)
     labels = near.chain.labels
     x, y = _widest(near) if entry is None else _drifting_entry(entry, near.chain)
@@ -377,12 +379,12 @@ def drift_towards(
 
     def bound(probability: float, drifted: Closest) -> DriftPoint:
         delta = drifted.divergence.value
-        return DriftPoint(probability, delta, promised + 2 * delta)
+        return DriftPoint(probability, delta, guaranteed + 2 * delta)
 
     places = np.concatenate([np.linspace(ends[0], here, _POINTS), np.linspace(here, ends[1], _POINTS)[1:]]).tolist()
     on_line = 0 < there < 1 and _chains_agree(_with_entry(near.chain, x, y, there), near.belief)
     return Drift(
-        promised=promised,
+        guaranteed=guaranteed,
         length=near.length,
         state_from=labels[x],
         state_to=labels[y],

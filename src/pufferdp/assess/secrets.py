@@ -1,4 +1,4 @@
-"""What a DP loss leaks about a stretch of a series, or about an event in it."""
+"""What a DP loss leaks about a segment of a series, or about an event in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.bounds.curve_forms import BlockBound
 from pufferdp.bounds.units.curves import secret_curve
 from pufferdp.bounds.units.events import EventCurve
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.files.json import ModelLike, as_model
 
 
@@ -28,14 +28,14 @@ class SecretReport(Paged):
     (1.493921, True)
     """
 
-    secret: StretchSecret
+    secret: SegmentSecret
     dp_epsilon: float
     """The DP loss that is spent, or that may be."""
     leakage: float
     """Under the model, no DP algorithm with this loss changes the odds about the secret by more; or the target."""
     inverse: bool
     speaks_for: float | None
-    """Of an event: what algorithms leak that speak for it; None for a whole stretch."""
+    """Of an event: what algorithms leak that speak for it; None for a whole segment."""
     speaks_against: float | None
     probability: float | None
     """Of the event, before anything is released; the largest of a class."""
@@ -65,7 +65,7 @@ class SecretReport(Paged):
 
 def secret_leakage(
     model: ModelLike,
-    secret: str | StretchSecret,
+    secret: str | SegmentSecret,
     *,
     dp_epsilon: float | None = None,
     target: float | None = None,
@@ -75,19 +75,19 @@ def secret_leakage(
     """The leakage of a DP loss about a secret in an interval under a model, or the loss that keeps it within a target.
 
     Args:
-        model: a chain, or a list of chains, that start in their stationary law.
-        secret: ``ever:STATE:FROM..TO``, in a state at some time in a stretch against never; or ``all:FROM..TO``, what
-            all records of the stretch hold. Places are numbers of records, dates, or times.
+        model: a chain, or a list of chains, that start in their stationary distribution.
+        secret: ``ever:STATE:FROM..TO``, in a state at some time in a segment against never; or ``all:FROM..TO``, what
+            all records of the segment hold. Places are numbers of records, dates, or times.
         dp_epsilon: the DP loss of all that was released, where one record changes its value; or
         target: the leakage that is allowed.
-        length: records in the series; without it the series goes on before and after the stretch.
+        length: records in the series; without it the series goes on before and after the segment.
         adversary: bdp, pufferfish or dp.
     """
     model = as_model(model)
     if (dp_epsilon is None) == (target is None):
         raise ParameterError("give either dp_epsilon= (what was spent) or target= (what may leak)")
     kind, records = checks.adversary(adversary), None if length is None else checks.length(length)
-    parsed = secret if isinstance(secret, StretchSecret) else StretchSecret.parse(secret, model, records)
+    parsed = secret if isinstance(secret, SegmentSecret) else SegmentSecret.parse(secret, model, records)
     curve = secret_curve(model, parsed, str(kind))
     assert isinstance(curve, BlockBound)
     if target is not None:

@@ -227,7 +227,7 @@ def _tight(
 
 
 def _settled(chain: MarkovChain) -> MarkovChain:
-    """A chain with one law of the first record, where any is believed."""
+    """A chain with one distribution of the first record, where any is believed."""
     return replace(chain, start="stationary") if chain.any_start else chain
 
 

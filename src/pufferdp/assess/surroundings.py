@@ -1,4 +1,4 @@
-"""The stretch around a private row of a redaction: what is hidden there, how surely, and why."""
+"""The segment around a private row of a redaction: what is hidden there, how surely, and why."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Surroundings:
 def surroundings(redaction: Redaction, output: Output | None = None) -> Surroundings:
     """Around the first private row; ``output`` is the redacted file and its layout, if there is one."""
     private = redaction.positions[0]
-    block = next(b for b in redaction.stretches if b.first <= private <= b.last)
+    block = next(b for b in redaction.segments if b.first <= private <= b.last)
     low, high = max(1, block.first - MARGIN), min(redaction.rows, block.last + MARGIN)
     first, design = next((a, d) for a, d in redaction.designs if private - a + 1 in d.hiding.private)
     left, right = design.hiding.sides((private - first + 1,) * 2)
@@ -85,7 +85,7 @@ def surroundings(redaction: Redaction, output: Output | None = None) -> Surround
 
 
 def _marks(redaction: Redaction, place: int) -> Floats:
-    for block in redaction.stretches:
+    for block in redaction.segments:
         if block.first <= place <= block.last:
             return np.asarray(block.marks[place - block.first])
     return np.zeros(redaction.hiding.chain.size)

@@ -62,8 +62,8 @@ class WorstSide:
     """The known record: its distance from the target, and its state."""
     questions: tuple[Question, ...]
     """From the target outwards; records that are asked nothing are left out."""
-    first_law: tuple[tuple[str, float], ...]
-    """Where the first record may have any law: the worst one."""
+    first_distribution: tuple[tuple[str, float], ...]
+    """Where the first record may have any distribution: the worst one."""
 
     @classmethod
     def of(cls, side: SideAttack, labels: Sequence[str]) -> WorstSide:
@@ -71,7 +71,7 @@ class WorstSide:
         return cls(
             known=None if side.known is None else (side.known[0], labels[side.known[1]]),
             questions=_questions(side, labels),
-            first_law=tuple((labels[state], chance) for state, chance in side.first_law),
+            first_distribution=tuple((labels[state], chance) for state, chance in side.first_distribution),
         )
 
     @property
@@ -118,7 +118,7 @@ class WorstAlgorithm:
             "other": self.other,
             **{name: side.known_dict for name, side in sides.items()},
             "questions": {name: [run.to_dict() for run in side.questions] for name, side in sides.items()},
-            "first_law": dict(self.before.first_law) or None,
+            "first_distribution": dict(self.before.first_distribution) or None,
         }
 
     @property
@@ -141,8 +141,10 @@ class WorstAlgorithm:
             records = [f"the record {_steps(steps)} {side} the target is {state}" for side, (steps, state) in sides]
             nothing = "all other records" if self.knows_all else "no other record"
             words = f"that {' and '.join(records)}" if records else nothing
-        if self.before.first_law:
-            chances = " or ".join(f"{state} (probability {chance:.3g})" for state, chance in self.before.first_law)
+        if self.before.first_distribution:
+            chances = " or ".join(
+                f"{state} (probability {chance:.3g})" for state, chance in self.before.first_distribution
+            )
             words += f", has the prior that the first record is {chances}"
         return words
 

@@ -9,11 +9,11 @@ class Adversary(StrEnum):
     """What the adversary knows besides the model."""
 
     BDP = "bdp"
-    """Any set of records: Bayesian differential privacy, the strongest promise and the default."""
+    """Any set of records: Bayesian differential privacy, the strongest guarantee and the default."""
     PUFFERFISH = "pufferfish"
     """No record: the Pufferfish framework with per-record secrets."""
     DP = "dp"
-    """All other records: what differential privacy promises."""
+    """All other records: what differential privacy guarantees."""
 
     @property
     def knows(self) -> str:

@@ -72,7 +72,7 @@ def several(value: object, name: str, what: str) -> list[Any]:
 def _checkable(name: str, number: float, value: object) -> float:
     if number < SMALLEST_EPSILON:
         raise ParameterError(
-            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
+            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the guarantee is finer than rounding lets anyone check",
             value=value,
         )
     return number
@@ -84,17 +84,17 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     if not math.isfinite(number) or number <= 0:
         raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
     if number > LARGEST:
-        raise ParameterError(f"{name} is {number:g}; above {LARGEST:g} it promises nothing: try 1", value=value)
+        raise ParameterError(f"{name} is {number:g}; above {LARGEST:g} it guarantees nothing: try 1", value=value)
     return _checkable(name, number, value)
 
 
 def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
-    """A promise in total variation: above 0 and below 1, where everything would be allowed."""
+    """A guarantee in total variation: above 0 and below 1, where everything would be allowed."""
     number = any_number(name, value)
     if not 0 < number < 1:
         raise ParameterError(
-            f"{name} is {number:g}; a total variation lies between 0, which no release reaches, and 1, which promises "
-            "nothing: give a number between them, for example 0.1",
+            f"{name} is {number:g}; a total variation lies between 0, which no release reaches, and 1, which "
+            "guarantees nothing: give a number between them, for example 0.1",
             value=value,
         )
     return _checkable(name, number, value)

@@ -12,7 +12,7 @@
     │   └── LedgerError           a ledger that cannot be opened, read or written
     ├── UnknownChargeError        nobody knows whether a charge was made         (exit 1)
     ├── DeliveryError             made, but not delivered as asked; a charge stays (exit 1)
-    └── RefusedError              the input is fine, the promise cannot be kept  (exit 3)
+    └── RefusedError              the input is fine, the guarantee cannot be kept  (exit 3)
         ├── NotApplicableError    the mechanism that was asked for gives no guarantee here
         └── BudgetError           the data set has too little of its budget left
 
@@ -94,7 +94,7 @@ class DeliveryError(PufferdpError):
 
 
 class RefusedError(PufferdpError):
-    """The input is fine, but the promise that was asked for cannot be kept."""
+    """The input is fine, but the guarantee that was asked for cannot be kept."""
 
     exit_code: ClassVar[int] = 3
 

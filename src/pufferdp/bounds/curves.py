@@ -306,7 +306,7 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
     from pufferdp.bounds.hidden.uninformed import UninformedBound
 
     stationary = model.hidden_chain.given_start is None
-    start = model.start_law
+    start = model.start_distribution
     bound = UninformedBound(model.transition, model.emission, start, length=longest, stationary=stationary)
     note = "" if bound.exact else "an upper bound; for two hidden states it would be reached"
     return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (bound,), note=note)

@@ -53,7 +53,7 @@ def change_lines(
 ) -> Passed:
     """Read CSV lines, change the states and write them with the columns that say whose and when they are.
 
-    Lines outside the stretch of the layout are passed over. ``begin`` is called with the records that may come, once
+    Lines outside the segment of the layout are passed over. ``begin`` is called with the records that may come, once
     the first of them are there, before any value is looked at and before anything is written. ``passed`` is kept up to
     date for whoever wants to know how far a stream came that was broken off. ``refuse`` is called with the moves of
     each block before the block is written; without it nobody looks at moves.
@@ -75,15 +75,15 @@ def change_lines(
     places, passed = [names.index(name) for name in wanted], passed or Passed()
     coder, texts = _Coder(coding, layout), [*labels, "", ""]
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
-    stretch = _Stretch(layout) if layout.is_part else None
+    segment = _Segment(layout) if layout.is_part else None
     begun = False
     links = None if refuse is None and (layout.step is None or layout.order is None) else _Links(layout)
     for block in _columns(source, len(names), passed):
         columns, lines = block, None
         if not begun:
             check_row_order(names, columns_of(layout), partial(_time_columns, names, block))
-        if stretch is not None:
-            lines = stretch.lines(block[names.index(str(layout.order))], passed)
+        if segment is not None:
+            lines = segment.lines(block[names.index(str(layout.order))], passed)
             columns = [[column[n] for n in lines] for column in block]
         if not columns[0]:
             passed.line += len(block[0])
@@ -91,7 +91,7 @@ def change_lines(
         first = not begun
         if first:
             begun = True
-            begin(EVERYTHING if stretch is None else stretch.ranges)
+            begin(EVERYTHING if segment is None else segment.ranges)
         codes = coder(columns[places[-1]], passed, lines)
         if links is not None:
             moves = links(codes, *(None if n is None else columns[names.index(n)] for n in (layout.by, layout.order)))
@@ -112,7 +112,7 @@ def change_lines(
         sink.write(text.encode())
         sink.flush()
     if not passed.records:
-        where = f" with {layout.order!r} {layout.stretch}" if layout.is_part else ""
+        where = f" with {layout.order!r} {layout.segment}" if layout.is_part else ""
         raise DataError(f"the stream has no records{where}; at least one is needed")
     return passed
 
@@ -236,8 +236,8 @@ def _text(block: bytes, passed: Passed) -> str:
         raise DataError(f"the stream is not UTF-8 text after line {passed.line}") from None
 
 
-class _Stretch:
-    """Finds the lines of a stretch. What the order is measured in is told by its first text."""
+class _Segment:
+    """Finds the lines of a segment. What the order is measured in is told by its first text."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -247,7 +247,7 @@ class _Stretch:
 
     @property
     def ranges(self) -> Ranges:
-        """The records that may come: the stretch that was asked for, of everybody."""
+        """The records that may come: the segment that was asked for, of everybody."""
         part = Range(first=self._first, last=self._last)
         return Ranges(unit=self._unit, order=self._layout.order, by=self._layout.by, parts=(part,))
 
@@ -270,7 +270,7 @@ class _Stretch:
         self._unit = _unit_of(text, layout)
         self._first, self._last = read_moment(layout.first, self._unit), read_last(layout.last, self._unit)
         if self._first is not None and self._last is not None and self._first > self._last:
-            raise DataError(f"the stretch goes {layout.stretch}; its first place must come first", value=layout.stretch)
+            raise DataError(f"the segment goes {layout.segment}; its first place must come first", value=layout.segment)
 
 
 def _unit_of(text: str, layout: Layout) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, did_you_mean
-from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
+from pufferdp.data.ranges import EVERYTHING, Ranges, segment_words
 from pufferdp.models.base import PAIR_MARK
 
 _MICROSECONDS = {
@@ -251,20 +251,20 @@ class Layout:
             )
         if self.is_part and self.order is None:
             raise DataError(
-                f"a stretch {self.stretch} is asked for, but no order column is given; name the column that says when, "
+                f"a segment {self.segment} is asked for, but no order column is given; name the column that says when, "
                 "with order=",
-                value=self.stretch,
+                value=self.segment,
             )
 
     @property
     def is_part(self) -> bool:
-        """Whether a stretch of the series is read, which goes on before and after it."""
+        """Whether a segment of the series is read, which goes on before and after it."""
         return self.first is not None or self.last is not None
 
     @property
-    def stretch(self) -> str:
-        """The stretch in words, as it was asked for."""
-        return stretch_words(self.first, self.last)
+    def segment(self) -> str:
+        """The segment in words, as it was asked for."""
+        return segment_words(self.first, self.last)
 
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:

@@ -1,8 +1,8 @@
 """The files a path stands for, the SQL that reads them, and how much may be read.
 
 A path is one file, a folder of Parquet files, a partitioned folder, or a pattern such as day-*.csv. Conditions leave
-rows outside a stretch where they are: in row groups of Parquet files, or in a database. They may let a few rows more
-through, never fewer: what lies in the stretch is decided in ``tables``, by one expression for every source. Rows
+rows outside a segment where they are: in row groups of Parquet files, or in a database. They may let a few rows more
+through, never fewer: what lies in the segment is decided in ``tables``, by one expression for every source. Rows
 without a finite place pass too, and are refused there.
 """
 

@@ -1,4 +1,4 @@
-"""Which records a publication read: stretches of the order column, and whose.
+"""Which records a publication read: segments of the order column, and whose.
 
 Losses add up record by record (docs/theory/tight.md), so a ledger has to know which records were read. A record is
 known by its person and its value in the order column; both are public.
@@ -19,12 +19,12 @@ from pufferdp.basics.errors import DataError
 from pufferdp.basics.files import canonical_json
 
 UNITS: Final = ("number", "time", "utc")
-"""What a stretch is measured in: plain numbers, time stamps without a time zone, time stamps in universal time. Dates
+"""What a segment is measured in: plain numbers, time stamps without a time zone, time stamps in universal time. Dates
 are time stamps at midnight."""
 Moment = int | float
 """A place on the order column: a number, or nanoseconds since 1970."""
 MOST_PARTS: Final = 10_000
-"""Different stretches of people that are told apart."""
+"""Different segments of people that are told apart."""
 _DAY: Final = 86_400 * 10**9
 _TIME: Final = re.compile(r"(.+?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 """A date or a time without its fraction, the digits of the fraction, and the time zone."""
@@ -34,7 +34,7 @@ _DATE: Final = re.compile(r"(\d{4}-?(?:\d\d-?\d\d|W\d\d(?:-?\d)?))(Z|[+-]\d\d:?\
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A stretch of the order column, both ends included, of some people or of everybody."""
+    """A segment of the order column, both ends included, of some people or of everybody."""
 
     first: Moment | None = None
     """None: from the beginning of time."""
@@ -183,7 +183,7 @@ def _number(text: Any) -> Moment:
 
 
 def read_last(text: Any, unit: str) -> Moment | None:
-    """The last place of a stretch: of a bare date the last moment of that day."""
+    """The last place of a segment: of a bare date the last moment of that day."""
     moment = read_moment(text, unit)
     if moment is None or unit == "number" or not _DATE.fullmatch(str(text).strip()):
         return moment
@@ -206,25 +206,25 @@ def zone_text(period: str, unit: str, order: str | None) -> str:
     return f"{named} are UTC {period}s." if unit == "utc" else f"{named} as written in {order!r} (no time zone)."
 
 
-def stretch_words(first: Any, last: Any) -> str:
-    """A stretch in a message, as it was asked for."""
+def segment_words(first: Any, last: Any) -> str:
+    """A segment in a message, as it was asked for."""
     return " ".join([*([] if first is None else [f"from {first}"]), *([] if last is None else [f"to {last}"])])
 
 
 def ranges_of_people(
-    stretches: Mapping[tuple[Moment | None, Moment | None], Iterable[str]], *, unit: str, order: str | None, by: str
+    segments: Mapping[tuple[Moment | None, Moment | None], Iterable[str]], *, unit: str, order: str | None, by: str
 ) -> Ranges:
-    """The ranges of people, by their stretches; those with the same one together.
+    """The ranges of people, by their segments; those with the same one together.
 
-    More different stretches than ``MOST_PARTS`` become the one that covers all of them: it is charged for more records
+    More different segments than ``MOST_PARTS`` become the one that covers all of them: it is charged for more records
     than were read, never for fewer, and certificates and ledgers stay small.
     """
-    if len(stretches) > MOST_PARTS:
-        low = min(first for first, _ in stretches if first is not None)
-        high = max(last for _, last in stretches if last is not None)
-        stretches = {(low, high): [name for names in stretches.values() for name in names]}
+    if len(segments) > MOST_PARTS:
+        low = min(first for first, _ in segments if first is not None)
+        high = max(last for _, last in segments if last is not None)
+        segments = {(low, high): [name for names in segments.values() for name in names]}
     parts = tuple(
         Range(first=first, last=last, people=tuple(sorted(set(names))))
-        for (first, last), names in sorted(stretches.items(), key=lambda item: (item[0][0] or 0, item[0][1] or 0))
+        for (first, last), names in sorted(segments.items(), key=lambda item: (item[0][0] or 0, item[0][1] or 0))
     )
     return Ranges(unit=unit, order=order, by=by, parts=parts)

@@ -206,14 +206,14 @@ class Placement:
 
     @reading()
     def rows_between(self, first: str, last: str) -> list[int]:
-        """The rows of the source in a stretch of the order, both ends included; a date is the whole day."""
+        """The rows of the source in a segment of the order, both ends included; a date is the whole day."""
         table = self.series.table
         (rows,) = integers(table.frame.filter(table.inside(first, last)).select("row"))
         return sorted(rows.tolist())
 
     @reading()
     def states_at(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
-        """Rows and states, as positions among the labels, of some stretches of the series, one after the other.
+        """Rows and states, as positions among the labels, of some segments of the series, one after the other.
 
         Where there is no row it is 0, and its state −1, as of a missing value.
         """

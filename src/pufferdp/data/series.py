@@ -153,7 +153,7 @@ class Series:
                 restarts=max(0, sum(count for _, count in mine) - 1),
                 holes=holes.get(person, 0),
                 histogram=tuple(tally.get(code, (0, 0))[0] for code in range(len(coding.labels))),
-                ranges=self._of_people({self._stretch(min(ends[person]), max(ends[person])): [person]}),
+                ranges=self._of_people({self._segment(min(ends[person]), max(ends[person])): [person]}),
                 clipped=None if clip is None else unscaled(total, records, *clip),
             )
         return out
@@ -340,28 +340,28 @@ class Series:
         """Which records were read: the first and the last place, each person's own where people are told apart."""
         layout = self.table.layout
         if layout.by is None:
-            first, last = self._stretch(*ends)
+            first, last = self._segment(*ends)
             return EVERYTHING if layout.order is None else self._in_order(Range(first=first, last=last))
         # Few ends are shared by many people: each pair is turned into moments once.
         ends_of: defaultdict[tuple[Any, Any], list[str]] = defaultdict(list)
         for person, low, high in rows(self.table.frame.group_by("person").agg(*_ENDS)):
             ends_of[low, high].append(person if type(person) is str else _name(person))
-        stretches: dict[tuple[Moment | None, Moment | None], list[str]] = {}
+        segments: dict[tuple[Moment | None, Moment | None], list[str]] = {}
         for pair, people in ends_of.items():
-            stretches.setdefault(self._stretch(*pair), []).extend(people)
-        return self._of_people(stretches)
+            segments.setdefault(self._segment(*pair), []).extend(people)
+        return self._of_people(segments)
 
-    def _stretch(self, low: Any, high: Any) -> tuple[Moment | None, Moment | None]:
-        """The ends of a stretch as ranges have them; none where rows have no order but their own."""
+    def _segment(self, low: Any, high: Any) -> tuple[Moment | None, Moment | None]:
+        """The ends of a segment as ranges have them; none where rows have no order but their own."""
         return (None, None) if self.table.layout.order is None else (self.table.moment(low), self.table.moment(high))
 
     def _in_order(self, part: Range) -> Ranges:
         return Ranges(unit=self.table.unit, order=self.table.layout.order, parts=(part,))
 
-    def _of_people(self, stretches: dict[tuple[Moment | None, Moment | None], list[str]]) -> Ranges:
+    def _of_people(self, segments: dict[tuple[Moment | None, Moment | None], list[str]]) -> Ranges:
         layout = self.table.layout
         assert layout.by is not None
-        return ranges_of_people(stretches, unit=self.table.unit, order=layout.order, by=layout.by)
+        return ranges_of_people(segments, unit=self.table.unit, order=layout.order, by=layout.by)
 
     def _tally(
         self, coding: Coding, clip: tuple[float, float] | None
@@ -605,13 +605,13 @@ class Series:
         if not layout.is_part:
             return DataError("the data has no rows; at least one record is needed")
         return DataError(
-            f"there is no record with {layout.order!r} {layout.stretch}; choose a stretch with at least one record",
-            value=layout.stretch,
+            f"there is no record with {layout.order!r} {layout.segment}; choose a segment with at least one record",
+            value=layout.segment,
         )
 
     def _nothing(self) -> DataError:
         layout = self.table.layout
-        where = f" {layout.stretch}" if layout.is_part else ""
+        where = f" {layout.segment}" if layout.is_part else ""
         if not layout.is_part and not rows(self.table.frame.head(1)):
             return self._nothing_there()
         return DataError(f"every value of {layout.column!r}{where} is missing; at least one record is needed")

@@ -46,7 +46,7 @@ class Table:
     """Whether order is an integer."""
 
     def inside(self, first: Any, last: Any) -> nw.Expr:
-        """Whether a row has a place in a stretch of the order, both ends included."""
+        """Whether a row has a place in a segment of the order, both ends included."""
         return _inside(replace(self.layout, first=first, last=last), self.ticks, self.aware, self.exact) & ~lost_order(
             self.exact
         )
@@ -164,11 +164,11 @@ def unit_of(ticks: str, aware: bool) -> str:
 
 
 def _inside(layout: Layout, ticks: str, aware: bool, exact: bool) -> nw.Expr:
-    """Whether a row lies in the stretch that is read. One without a place is refused later, wherever it belongs."""
+    """Whether a row lies in the segment that is read. One without a place is refused later, wherever it belongs."""
     unit = unit_of(ticks, aware)
     first, last = read_moment(layout.first, unit), read_last(layout.last, unit)
     if first is not None and last is not None and first > last:
-        raise DataError(f"the stretch goes {layout.stretch}; its first place must come first", value=layout.stretch)
+        raise DataError(f"the segment goes {layout.segment}; its first place must come first", value=layout.segment)
     step = 1000 if ticks == "us" else 1
     inside = nw.lit(True)
     if first is not None:

@@ -46,7 +46,7 @@ class DataSet(Paged):
     model: Model
     model_sha256: str
     adversary: Adversary | None = None
-    """None for flows, whose promise is in total variation."""
+    """None for flows, whose guarantee is in total variation."""
     budget: float
     """The most that may leak about one record, by all releases together; of flows the total variation."""
     created: str
@@ -58,10 +58,10 @@ class DataSet(Paged):
     left_dp: float | None = None
     """The DP loss that further releases may have; None before anybody knows how long the chains are."""
     curve: str | None = None
-    """The curve that the total rests on, or "own" where it is the promise of the only release."""
+    """The curve that the total rests on, or "own" where it is the guarantee of the only release."""
     longest: int
     private: str | None = None
-    """The records that the promise is about, once a redaction has released others; None: all."""
+    """The records that the guarantee is about, once a redaction has released others; None: all."""
     position: int
     head: str
     flows: FlowBudget | None = None
@@ -151,8 +151,8 @@ class DataSet(Paged):
             "unit": calendar.unit,
             "by": calendar.by,
             "everywhere": calendar.everywhere if math.isfinite(calendar.everywhere) else None,
-            "stretches": calendar.count,
-            "ranges": [stretch.to_dict(calendar.unit) for stretch in calendar.stretches],
+            "segments": calendar.count,
+            "ranges": [segment.to_dict(calendar.unit) for segment in calendar.segments],
         }
         if calendar.asked is not None:
             loss = calendar.asked_loss
@@ -222,7 +222,7 @@ def flow_balance(name: str, definition: dict[str, Any], state: State, budget: Fl
 def _curve_name(rule: Rule, state: State, leakage: float) -> str | None:
     if not state.releases:
         return None
-    if state.epsilon is not None and leakage == rule.own_promise(state):
+    if state.epsilon is not None and leakage == rule.own_guarantee(state):
         return "own"
     if state.spent > LARGEST:
         return None

@@ -1,4 +1,4 @@
-"""A budget as a calendar: what the records of each stretch were charged, whose that is, and what was asked about."""
+"""A budget as a calendar: what the records of each segment were charged, whose that is, and what was asked about."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any, Final
 
 from pufferdp.data.ranges import Moment, Ranges, moment_text, zone_text
 from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, RecordSums, Steps, add_up
+from pufferdp.ledger.segments import ends_of
 from pufferdp.ledger.store.base import Row, Session
-from pufferdp.ledger.stretches import ends_of
 from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut, sums_rows
 from pufferdp.ledger.totals import State
 
 MOST: Final = 1000
-"""So many stretches are listed: those with the largest sums."""
+"""So many segments are listed: those with the largest sums."""
 NAMED: Final = 20
-"""So many people of a stretch are named."""
+"""So many people of a segment are named."""
 
 
 KeyedPiece = tuple[bytes, bytes, float]
-"""A stretch by the keys of its cuts, which are in their order and are read only where they are shown."""
+"""A segment by the keys of its cuts, which are in their order and are read only where they are shown."""
 Columns = tuple[list[bytes], list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
-    """A stretch of the order column on which the largest sum of any record is the same."""
+class Segment:
+    """A segment of the order column on which the largest sum of any record is the same."""
 
     first: Moment | None
     last: Moment | None
@@ -49,17 +49,17 @@ class Stretch:
 
 @dataclass(frozen=True, kw_only=True)
 class Calendar:
-    """What the records of a data set were charged, stretch by stretch."""
+    """What the records of a data set were charged, segment by segment."""
 
     order: str | None
     unit: str
     by: str | None
     everywhere: float
     """Charged on every record."""
-    stretches: tuple[Stretch, ...]
+    segments: tuple[Segment, ...]
     """Where more was charged, in order; the largest sums where there are very many."""
     count: int
-    """How many stretches there are."""
+    """How many segments there are."""
     keyed_pieces: tuple[KeyedPiece, ...]
     """All of them."""
     asked: Ranges | None = None
@@ -78,7 +78,7 @@ class Calendar:
             return None
         everywhere = state.spent if state.everywhere is None else state.everywhere
         found: list[KeyedPiece] = []
-        stretches: list[Stretch] = []
+        segments: list[Segment] = []
         asked_loss = None
         if state.has_ranges:
             kept = _Kept(session, dataset) if sums is None else _InMemory(sums)
@@ -87,7 +87,7 @@ class Calendar:
             largest = sorted(heapq.nlargest(MOST, found, key=lambda piece: piece[2]))
             owners = _owners(kept, peak, largest) if state.crowds else [None] * len(largest)
             unit = state.unit or "number"
-            stretches = [_stretch(piece, owner, unit) for piece, owner in zip(largest, owners, strict=True)]
+            segments = [_segment(piece, owner, unit) for piece, owner in zip(largest, owners, strict=True)]
         if asked is not None:
             all_sums = TableSums(session, dataset, state.crowds) if sums is None else sums
             more = all_sums.largest(asked)[2] if state.has_ranges else 0.0
@@ -97,7 +97,7 @@ class Calendar:
             unit=state.unit or (asked.unit if asked is not None else "number"),
             by=state.by,
             everywhere=everywhere,
-            stretches=tuple(stretches),
+            segments=tuple(segments),
             count=len(found),
             keyed_pieces=tuple(found),
             asked=asked,
@@ -106,18 +106,18 @@ class Calendar:
 
     @property
     def zone(self) -> str | None:
-        """Whose days stretches begin and end with; None where places are numbers."""
+        """Whose days segments begin and end with; None where places are numbers."""
         return None if self.unit == "number" else zone_text("day", self.unit, self.order)
 
     @property
-    def worst(self) -> Stretch | None:
-        """The first stretch with the largest sum."""
-        return max(self.stretches, key=lambda stretch: stretch.dp_loss, default=None)
+    def worst(self) -> Segment | None:
+        """The first segment with the largest sum."""
+        return max(self.segments, key=lambda segment: segment.dp_loss, default=None)
 
     def steps(self, most: int = 400) -> list[tuple[float, float, float]]:
-        """Stretches as (from, to, sum) for a figure; very many are gathered, with the largest sum of each gathering.
+        """Segments as (from, to, sum) for a figure; very many are gathered, with the largest sum of each gathering.
 
-        Stretches without an end go as far as the others do.
+        Segments without an end go as far as the others do.
         """
         spans = [(key_cut(begin)[0], key_cut(end)[0], loss) for begin, end, loss in self.keyed_pieces]
         ends = [end for first, last, _ in spans for end in (first, last) if not math.isinf(end)] or [0, 1]
@@ -159,9 +159,9 @@ def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPi
     return [piece for piece in zip(begins, ends, kept, strict=False) if piece[2] and piece[0] != piece[1]]
 
 
-def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None, unit: str) -> Stretch:
+def _segment(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None, unit: str) -> Segment:
     first, last = ends_of(key_cut(piece[0]), key_cut(piece[1]), unit)
-    return Stretch(
+    return Segment(
         first=first,
         last=last,
         by=None if owner is None else owner[0],

@@ -75,13 +75,13 @@ class Charge:
     longest: int
     """Records in the longest chain; for other models as many as belong together."""
     epsilon: float | None = None
-    """The release's own promise about single records under ``model``; None where it makes none."""
+    """The release's own guarantee about single records under ``model``; None where it makes none."""
     width: float | None = None
     """The clipping width of a sum or mean of real numbers: the Gaussian curves hold for these alone."""
     leakage: float = 0.0
     """Of a redaction by window: what it leaks about the private records, added to the total."""
     private: str | None = None
-    """Of a redaction: which records stay private, in words; the data set's promise is about these from then on."""
+    """Of a redaction: which records stay private, in words; the data set's guarantee is about these from then on."""
     together: str | None = None
     """Of a redaction that was designed together with the one before: which records that one kept private, in words.
     Its leakage is part of this one's."""
@@ -98,7 +98,7 @@ class Charge:
     dp_delta: float = 0.0
     """Beside the DP loss, where the release is approximate DP."""
     delta: float = 0.0
-    """Beside ``epsilon``, where the release's own promise is approximate."""
+    """Beside ``epsilon``, where the release's own guarantee is approximate."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -131,7 +131,9 @@ class Charge:
         if self.epsilon is not None:
             checks.epsilon(self.epsilon)
             if self.model is None or self.adversary is None:
-                raise ParameterError("a promise of its own is about a model and an adversary: a charge must name them")
+                raise ParameterError(
+                    "a guarantee of its own is about a model and an adversary: a charge must name them"
+                )
 
     @cached_property
     def content(self) -> str:
@@ -226,14 +228,14 @@ def additive(
 
     Args:
         model: digest of the model.
-        adversary: for whom the promise is.
+        adversary: for whom the guarantee is.
         query: name of the query.
         clip: range of a sum or mean.
         lipschitz: the most the answer moves when one record changes.
         coordinates: how many numbers the answer has.
         mechanism: name of the mechanism.
         sigma: the noise multiplier; 0 for an exact answer.
-        epsilon: the promise of this release.
+        epsilon: the guarantee of this release.
         lengths: pairs of a chain length and how many chains have it.
         framework: secrets of one's own.
         numbers: whether records are real numbers.
@@ -241,8 +243,8 @@ def additive(
         holes: whether records are missing between those read, so that the chains are longer.
         ranges: which records were read.
         approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
-        unit: the period that the promise is about, with its number of records; by default it is about records.
-        table: the law of noise that is drawn by a table, and
+        unit: the period that the guarantee is about, with its number of records; by default it is about records.
+        table: the distribution of noise that is drawn by a table, and
         table_loss: its DP loss. Its sigma is its expected size, and says nothing of what is lost.
     """
     loss = loss_of(sigma) if table is None else table_loss
@@ -252,7 +254,7 @@ def additive(
         dp_delta=0.0 if approximate is None else approximate["dp_delta"],
         delta=0.0 if approximate is None else approximate["delta"],
         longest=MOST_RECORDS if part or holes else max((length for length, _ in lengths), default=1),
-        # A promise about secrets of one's own says nothing about single records, which a ledger is about.
+        # A guarantee about secrets of one's own says nothing about single records, which a ledger is about.
         epsilon=epsilon if framework is None else None,
         width=clip[1] - clip[0] if numbers and clip is not None else None,
         facts={
@@ -319,9 +321,10 @@ def noise_chain(
     model: str | None = None,
     adversary: str | None = None,
 ) -> Charge:
-    """A series of two states whose flips are a chain themselves: the law of the first flip, and of the next one.
+    """A two-state series whose flips are a Markov chain: the distributions of the first flip and of the next one.
 
-    Laws are in whole 2^-64ths, as they were drawn; the facts have them as text, because JSON's numbers are doubles.
+    Distributions are in whole 2^-64ths, as they were drawn; the facts have them as text, because JSON's numbers are
+    doubles.
     """
     from pufferdp.bounds.channels.noise_chain import noise_dp_loss  # no other charge needs it
 

@@ -1,7 +1,7 @@
 """Data sets that have the same records by their names: ``sleep`` and its parts ``sleep/ann``, ``sleep/bob``.
 
 A fleet charges a data set for each person, and a release of all records charges the whole. Each has a model, an
-adversary and a budget of its own, and each keeps its own promise: a data set stands as if everything that was charged
+adversary and a budget of its own, and each keeps its own guarantee: a data set stands as if everything that was charged
 on its records had been charged to itself, be it to the data set, to one that it is a part of, or to its parts. DP
 losses add up record by record whatever the model, so the total is the curve of the data set's own model at the largest
 sum. A charge has to keep the budgets of all data sets that it touches.
@@ -231,7 +231,7 @@ class Family:
         found = self.find(other)
         assert found is not None
         if (found[1].model, found[0]["adversary"]) != (own.model, definition["adversary"]):
-            # Its own promise is about another model. The DP loss is about none.
+            # Its own guarantee is about another model. The DP loss is about none.
             charge = charge if charge.private is not None else replace(charge, epsilon=None, delta=0.0)
         if whose is not None and charge.ranges.by == whose[0] and charged_on(charge) != EVERYTHING:
             ranges = self._of_people(entry, whose[1])

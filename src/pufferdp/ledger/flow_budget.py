@@ -1,11 +1,12 @@
 """Budgets in total variation, which transition flows spend. They never mix with an epsilon.
 
-Why the taus of flows from the same records add up. A flow's tau bounds more than the total variation between the laws
-of its release: it bounds the mean, over one coupling of the two cases, of the total variation between the noisy flows
-of two data sets (docs/theory/flow.md). The coupling is of the data alone, so it is the same for every flow. Given the
-two data sets the noises are independent, total variations of independent noises add up, and so do their means. It
-stays true where the tau of a flow is chosen after earlier ones were seen, as long as all are flows of the same records.
-(Total variations between releases as such need not add up: two coins that are each fair may still always agree.)
+Why the taus of flows from the same records add up. A flow's tau bounds more than the total variation between the
+distributions of its release: it bounds the mean, over one coupling of the two cases, of the total variation between the
+noisy flows of two data sets (docs/theory/flow.md). The coupling is of the data alone, so it is the same for every flow.
+Given the two data sets the noises are independent, total variations of independent noises add up, and so do their
+means. It stays true where the tau of a flow is chosen after earlier ones were seen, as long as all are flows of the
+same records. (Total variations between releases as such need not add up: two coins that are each fair may still always
+agree.)
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TOTAL_VARIATION: Final = "total-variation"
 
 @dataclass(frozen=True, kw_only=True)
 class FlowBudget:
-    """The most total variation that all flows of a data set may spend, and the promise that it is about."""
+    """The most total variation that all flows of a data set may spend, and the guarantee that it is about."""
 
     tau: float
     eta: float
@@ -40,7 +41,7 @@ class FlowBudget:
     privacy: str = "joint"
     """``orbit``, ``record`` or ``joint``."""
     centre_only: bool = False
-    """The record promise for data made by the model alone."""
+    """The record guarantee for data made by the model alone."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tau", checks.total_variation(self.tau))
@@ -55,15 +56,15 @@ class FlowBudget:
 
     @property
     def options(self) -> str:
-        """The promise as the command line takes it."""
+        """The guarantee as the command line takes it."""
         only = ", centre_only=True" if self.centre_only else ""
         return f"eta={self.eta!r}, privacy='{self.privacy}'{only}"
 
     def to_dict(self) -> dict[str, Any]:
         """As the definition of a data set keeps it."""
         kernels = "centre" if self.centre_only else "orbit"
-        promise = {"eta": self.eta, "privacy": str(self.privacy), "kernels": kernels}
-        return {"kind": TOTAL_VARIATION, "tau": self.tau, **promise}
+        guarantee = {"eta": self.eta, "privacy": str(self.privacy), "kernels": kernels}
+        return {"kind": TOTAL_VARIATION, "tau": self.tau, **guarantee}
 
     @classmethod
     def of(cls, budget: object) -> FlowBudget | None:
@@ -77,7 +78,7 @@ class FlowBudget:
 def flow_charge(
     *,
     model: str,
-    promise: FlowBudget,
+    guarantee: FlowBudget,
     add: bool,
     mechanism: str,
     kappa: float | None,
@@ -90,7 +91,7 @@ def flow_charge(
 
     Args:
         model: digest of the centre of the orbit.
-        promise: its tau and what it is about.
+        guarantee: its tau and what it is about.
         add: whether the noise is for the sum of both parts of joint.
         mechanism: the rule of the noise and the repair.
         kappa: of the repair ``log``.
@@ -99,12 +100,12 @@ def flow_charge(
         part: whether the chains are parts of series that go on; flows of other parts are flows of other records.
         ranges: which records were read.
     """
-    facts = {"promise": promise.to_dict(), "sum": add, "mechanism": mechanism, "kappa": kappa, "sigma": sigma}
-    facts |= {"stretch": digest(canonical_json(ranges.to_dict()))} if part else {}
+    facts = {"guarantee": guarantee.to_dict(), "sum": add, "mechanism": mechanism, "kappa": kappa, "sigma": sigma}
+    facts |= {"segment": digest(canonical_json(ranges.to_dict()))} if part else {}
     return Charge(
         kind=FLOW,
         dp_loss=math.inf,
-        tau=promise.tau,
+        tau=guarantee.tau,
         longest=max(length for length, _ in lengths),
         facts={**facts, "lengths": [list(pair) for pair in lengths]},
         model=model,
@@ -113,9 +114,9 @@ def flow_charge(
 
 
 def reading_of(facts: Mapping[str, Any]) -> str:
-    """Which records a flow is of, as far as is public: digest of the lengths of its chains, and of its stretch."""
-    stretch = {"stretch": facts["stretch"]} if "stretch" in facts else {}
-    return digest(canonical_json({"lengths": facts.get("lengths"), **stretch}))
+    """Which records a flow is of, as far as is public: digest of the lengths of its chains, and of its segment."""
+    segment = {"segment": facts["segment"]} if "segment" in facts else {}
+    return digest(canonical_json({"lengths": facts.get("lengths"), **segment}))
 
 
 def add_taus(a: float, b: float) -> float:
@@ -151,13 +152,13 @@ def refuse_other_kind(name: str, budget: FlowBudget | None, kind: str) -> None:
         )
 
 
-def refuse_other_promise(name: str, budget: FlowBudget, promise: FlowBudget) -> None:
-    """The taus of a data set are about one orbit and one promise."""
-    if budget.options != promise.options:
+def refuse_other_guarantee(name: str, budget: FlowBudget, guarantee: FlowBudget) -> None:
+    """The taus of a data set are about one orbit and one guarantee."""
+    if budget.options != guarantee.options:
         raise RefusedError(
-            f"the flow promises {promise.options}, and data set {name!r} keeps its budget for {budget.options}: "
+            f"the flow guarantees {guarantee.options}, and data set {name!r} keeps its budget for {budget.options}: "
             "release with these, or make another data set",
-            value=promise.options,
+            value=guarantee.options,
         )
 
 
@@ -178,10 +179,10 @@ def refuse_no_flow(model: Model, budget: FlowBudget) -> None:
 
 def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None, charge: Charge) -> None:
     """Refuse a flow that does not go with the others, or is too much."""
-    promise = FlowBudget.of(charge.facts.get("promise"))
-    if promise is None or charge.tau != promise.tau:
-        raise ParameterError("a transition flow must say in its facts what it promises, at its tau", value=charge.tau)
-    refuse_other_promise(name, budget, promise)
+    guarantee = FlowBudget.of(charge.facts.get("guarantee"))
+    if guarantee is None or charge.tau != guarantee.tau:
+        raise ParameterError("a transition flow must say in its facts what it guarantees, at its tau", value=charge.tau)
+    refuse_other_guarantee(name, budget, guarantee)
     if reading is not None and reading != reading_of(charge.facts):
         # Means add up for fixed readings alone: which records to read could be chosen by what earlier flows showed.
         raise RefusedError(
@@ -189,18 +190,18 @@ def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None
             "up for flows of the same records, so read the data as before, or make another data set",
             value=name,
         )
-    if add_taus(spent, promise.tau) <= budget.tau:
+    if add_taus(spent, guarantee.tau) <= budget.tau:
         return
     left = tau_left(budget, spent)
     sentence = f"data set {name!r} has spent {spent!r} of its total variation {budget.tau!r}, {left!r} is left"
     fits = "no flow fits" if left < checks.SMALLEST_EPSILON else f"release it with tau={left!r}"
-    raise BudgetError(f"{sentence}; this flow needs {promise.tau!r}: {fits}", value=name)
+    raise BudgetError(f"{sentence}; this flow needs {guarantee.tau!r}: {fits}", value=name)
 
 
 def refuse_mixed(charge: Charge, budget: object) -> None:
-    """Refuse a row of another kind, or of another promise, than the budget of its data set."""
-    flow_budget, promise = FlowBudget.of(budget), FlowBudget.of(charge.facts.get("promise"))
-    if charge.tau is None or flow_budget is None or promise is None:
+    """Refuse a row of another kind, or of another guarantee, than the budget of its data set."""
+    flow_budget, guarantee = FlowBudget.of(budget), FlowBudget.of(charge.facts.get("guarantee"))
+    if charge.tau is None or flow_budget is None or guarantee is None:
         raise RefusedError("a flow and an epsilon were charged to the same data set")
-    if promise.options != flow_budget.options:
-        raise RefusedError(f"a flow promises {promise.options}, and the budget is for {flow_budget.options}")
+    if guarantee.options != flow_budget.options:
+        raise RefusedError(f"a flow guarantees {guarantee.options}, and the budget is for {flow_budget.options}")

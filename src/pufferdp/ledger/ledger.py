@@ -27,13 +27,13 @@ from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
 from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.family import Family, all_names, refuse_taken_name
-from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
+from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_guarantee, refuse_other_kind
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
 from pufferdp.ledger.record_sums import add_up
 from pufferdp.ledger.refusals import Room, refuse_delta, refuse_other_model, refuse_other_ranges, room_for
+from pufferdp.ledger.segments import named_ranges
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session, unknown_charge
-from pufferdp.ledger.stretches import named_ranges
 from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
@@ -238,15 +238,15 @@ class Ledger:
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
         refuse_delta(name, definition, delta)
 
-    def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
-        """Refuse early what the charge of a flow would refuse: another kind, model or promise than the data set's."""
+    def expect_flow(self, name: str, *, model: Model, guarantee: FlowBudget) -> None:
+        """Refuse early what the charge of a flow would refuse: another kind, model or guarantee than the data set's."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
         budget = FlowBudget.of(definition["budget"])
         refuse_other_kind(name, budget, FLOW)
         refuse_other_model(name, definition, state, model_digest(model), None)
         if budget is not None:
-            refuse_other_promise(name, budget, promise)
+            refuse_other_guarantee(name, budget, guarantee)
 
     def charge(self, name: str, charge: Charge, *, identity: str | None = None) -> Receipt:
         """Charge one release, before its noise is drawn. When this returns the charge is on disk.

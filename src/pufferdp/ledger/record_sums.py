@@ -1,9 +1,9 @@
-"""Sums record by record: how much was charged on each stretch of the order column, of everybody and of single people.
+"""Sums record by record: how much was charged on each segment of the order column, of everybody and of single people.
 
 A record's sum is what was charged on everybody at its place, plus what was charged on its person there. People who were
 always charged together are one crowd, with one step function for all of them. The largest sum at a place is everybody's
 plus the largest of any crowd there, so the pointwise largest of all crowds is kept too: the peak. Sums only grow, so it
-follows from each charge by itself, and a charge touches no more than the stretches that it overlaps.
+follows from each charge by itself, and a charge touches no more than the segments that it overlaps.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pufferdp.basics.words import normalised_identity
 from pufferdp.data.ranges import Moment, Range, Ranges
 
 Cut = tuple[Moment, int]
-"""A place between two records: just before a value of the order column (0), or just after it (1). So stretches that
-share an end overlap there, and stretches that do not are apart, however close they are."""
+"""A place between two records: just before a value of the order column (0), or just after it (1). So segments that
+share an end overlap there, and segments that do not are apart, however close they are."""
 START: Final[Cut] = (-math.inf, 0)
 END: Final[Cut] = (math.inf, 1)
 Span = tuple[Cut, Cut]
@@ -261,7 +261,7 @@ class RecordSums:
         return max(found, key=lambda piece: piece[2])
 
     def several(self, ranges: Ranges) -> bool:
-        """Whether somebody whom these ranges are about was charged on more than one stretch, these included."""
+        """Whether somebody whom these ranges are about was charged on more than one segment, these included."""
         reading = self._reading(ranges)
         if reading.everybody and (self.crowds or reading.groups):
             return True

@@ -12,15 +12,15 @@ from pufferdp.bounds.curve_forms import Lowest
 from pufferdp.data.ranges import EVERYTHING, Ranges, moment_text
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
-from pufferdp.ledger.stretches import ends_of, stretch_text
+from pufferdp.ledger.segments import ends_of, segment_text
 from pufferdp.ledger.totals import Rule, State, charged_on, left_over
 
 
 def refuse_other_width(name: str, state: State, charge: Charge) -> None:
-    """The promise about real numbers is for values one clipping width apart, so a data set has one width."""
+    """The guarantee about real numbers is for values one clipping width apart, so a data set has one width."""
     if charge.width is not None and state.width is not None and charge.width != state.width:
         raise RefusedError(
-            f"the clipping width is {charge.width:.15g}, and data set {name!r} keeps its promise for values at most "
+            f"the clipping width is {charge.width:.15g}, and data set {name!r} keeps its guarantee for values at most "
             f"{state.width:.15g} apart: clip to a range of that width, or make another data set",
             value=charge.width,
         )
@@ -117,9 +117,9 @@ def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
 
 
 def span_words(piece: Piece, state: State) -> str:
-    """A stretch for people: `` from … to …`` or `` on …``; nothing for all of time."""
+    """A segment for people: `` from … to …`` or `` on …``; nothing for all of time."""
     unit = state.unit or "number"
-    words = stretch_text(*(moment_text(end, unit) for end in ends_of(piece[0], piece[1], unit)))
+    words = segment_text(*(moment_text(end, unit) for end in ends_of(piece[0], piece[1], unit)))
     return f" {words}" if words else ""
 
 
@@ -178,7 +178,7 @@ def over_budget(
     if charge.leakage:
         return BudgetError(f"{words}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
     if left <= 0:
-        alone = "; a promise of its own counts for a single release only" if state.epsilon is not None else ""
+        alone = "; a guarantee of its own counts for a single release only" if state.epsilon is not None else ""
         return BudgetError(
             f"{words}, and in DP loss nothing is left ({up(spent)} was spent){alone}: no release fits",
             value=name,
@@ -211,7 +211,7 @@ def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None
     """An epsilon and a mechanism whose DP loss is no more than ``left``, for a release like this one."""
     if charge.kind not in ("additive", "table") or left > LARGEST:
         return None
-    return _largest_promise(rule.curve(charge.longest, charge.width is not None), left)
+    return _largest_guarantee(rule.curve(charge.longest, charge.width is not None), left)
 
 
 @dataclass(frozen=True)
@@ -220,20 +220,20 @@ class Room:
 
     dp_loss: float
     epsilon: float | None
-    """The largest promise that fits by a curve; None where none does."""
+    """The largest guarantee that fits by a curve; None where none does."""
     mechanism: str | None
 
 
 def room_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Room:
     """What is left beside what was spent, read for the state that there would be; no more than ``most``."""
     left = min(rule.left(then, spent) or 0.0, most)
-    promise = _largest_promise(rule.curve_at(then), left) if 0 < left <= LARGEST else None
-    if promise is not None and not spent and not then.added and left < most:
-        promise = rule.budget, promise[1]  # all of it, and not a little less
-    return Room(left, *(promise or (None, None)))
+    guarantee = _largest_guarantee(rule.curve_at(then), left) if 0 < left <= LARGEST else None
+    if guarantee is not None and not spent and not then.added and left < most:
+        guarantee = rule.budget, guarantee[1]  # all of it, and not a little less
+    return Room(left, *(guarantee or (None, None)))
 
 
-def _largest_promise(curve: Lowest, left: float) -> tuple[float, str] | None:
+def _largest_guarantee(curve: Lowest, left: float) -> tuple[float, str] | None:
     # A little less, so that the loss that belongs to it is less than what is left.
     epsilon = _digits(curve(left) * (1 - 1e-9), math.floor)
     which = curve.which(left)

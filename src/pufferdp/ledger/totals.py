@@ -3,8 +3,8 @@
 Guarantees of Bayesian DP and Pufferfish do not add up (docs/guide/budget.md has two examples), DP losses do, record by
 record. What leaks grows with the loss of every record, so the curve of the data set's model and adversary, read once at
 the largest sum, holds for all records. It is read at the longest chain ever released from; where charges are about
-different stretches these are parts of a longer series, and it is read for a series without end. A single release keeps
-its own promise.
+different segments these are parts of a longer series, and it is read for a series without end. A single release keeps
+its own guarantee.
 
 With deltas: a release that is (loss, delta)-DP on some records is (larger loss, larger delta)-DP on all. So all
 releases together are (M, D)-DP with M and D the largest sums of any record, and Theorem 3 carries that pair over
@@ -48,7 +48,7 @@ class State:
     longest: int = 0
     """Records in the longest chain ever released from."""
     epsilon: float | None = None
-    """The own promise of the only release, while there is one."""
+    """The own guarantee of the only release, while there is one."""
     width: float | None = None
     """The clipping width of sums and means of real numbers."""
     clipped: bool = True
@@ -57,7 +57,7 @@ class State:
     added: float = 0.0
     """What redactions by window leak about the private records."""
     private: str | None = None
-    """The records that the promise is about once a redaction has released others; None: all."""
+    """The records that the guarantee is about once a redaction has released others; None: all."""
 
     tau: float = 0.0
     """Sum of the total variations of transition flows."""
@@ -73,9 +73,9 @@ class State:
     delta: float = 0.0
     """Beside ``epsilon``: the own delta of the only release."""
     order: str | None = None
-    """The column that stretches are of, once there is one."""
+    """The column that segments are of, once there is one."""
     unit: str | None = None
-    """What stretches are measured in."""
+    """What segments are measured in."""
     by: str | None = None
     """The column that says whose a record is, once there is one."""
     crowds: int = 0
@@ -127,7 +127,7 @@ class State:
         ranges = charge.ranges
         everywhere = self.spent if self.everywhere is None else self.everywhere
         deltas_everywhere = self.deltas if self.deltas_everywhere is None else self.deltas_everywhere
-        # Records on other stretches belong to the same series: it is longer than any of them, nobody knows how long.
+        # Records on other segments belong to the same series: it is longer than any of them, nobody knows how long.
         endless = self.longest == MOST_RECORDS or everywhere > 0 or sums.several(ranges)
         largest = sums.charge(ranges, amounts_of(charge))
         return replace(
@@ -226,8 +226,8 @@ class Rule:
             self._curves[key] = lowest(of_records or of_blocks)
         return self._curves[key]
 
-    def own_promise(self, state: State) -> float | None:
-        """What the only release promises itself; it is about records, and says nothing about whole periods."""
+    def own_guarantee(self, state: State) -> float | None:
+        """What the only release guarantees itself; it is about records, and says nothing about whole periods."""
         return None if self.unit is not None else state.epsilon
 
     def curve_at(self, state: State) -> Lowest:
@@ -269,7 +269,7 @@ class Rule:
     def _leaked(self, state: State) -> tuple[float, float]:
         if not state.releases:
             return 0.0, 0.0
-        own = self.own_promise(state)
+        own = self.own_guarantee(state)
         pairs = [] if own is None else [(own, state.delta)]
         if state.spent <= LARGEST:
             pairs.append(self._carried(state, state.spent))
@@ -292,7 +292,7 @@ class Rule:
 
         A new charge leaves the tolerance of the bound over, so that it also fits when it has been ``charged``.
         """
-        own = self.own_promise(state)
+        own = self.own_guarantee(state)
         if own is not None and own <= self.budget and state.delta <= self.delta:
             return True
         if not state.deltas or state.spent > self.allowed(state):

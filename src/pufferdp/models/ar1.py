@@ -34,8 +34,9 @@ class _Ar1File(File):
 class Ar1(Model):
     """Normal numbers of which two, k steps apart, have the correlation coefficient^k; any number of them.
 
-    The noise of a release follows from the coefficient alone, so the promise holds whatever the mean and the deviation
-    are (docs/theory/ar1.md). Two coefficients are a class: every such process with a coefficient between them.
+    The noise of a release follows from the coefficient alone, so the guarantee holds whatever the mean and the
+    deviation are (docs/theory/ar1.md). Two coefficients are a class: every such process with a coefficient between
+    them.
 
     >>> Ar1(coefficient=0.9, mean=70, sd=8, step="1min")
     Ar1(coefficient 0.9, step 1min)
@@ -127,13 +128,13 @@ class Ar1(Model):
         ]
 
     def table(self, length: int, clip: tuple[float, float]) -> Gaussian:
-        """So many records in a row as one normal law, under the strongest coefficient; to draw from.
+        """So many records in a row as one normal distribution, under the strongest coefficient; to draw from.
 
         Without a mean and a deviation most of the mass lies inside the range.
         """
         if length > _MOST_TABLED:
             raise NotApplicableError(
-                f"length is {length}; the law of a series of numbers is written out for at most {_MOST_TABLED} records",
+                f"length is {length}; a series of numbers is tabled for at most {_MOST_TABLED} records",
                 value=length,
             )
         phi = max(self.coefficients, key=abs)

@@ -28,7 +28,7 @@ from pufferdp.basics.paged import Displayed
 from pufferdp.basics.words import whole_number
 from pufferdp.models.inference import Factor, JunctionTree
 
-Law = npt.NDArray[np.float64]
+Distribution = npt.NDArray[np.float64]
 Outcomes = npt.NDArray[np.int64]
 Known = Mapping[str, "str | Sequence[str]"]
 """What is known of some records: a state, or a set of states, for each."""
@@ -98,7 +98,7 @@ class Model(Displayed, ABC):
     real_valued: ClassVar[bool] = False
     """Whether records are real numbers, which have no states to count."""
     needs_length: ClassVar[bool] = False
-    """Whether it leaves open how many records there are, and laws and noise depend on it."""
+    """Whether it leaves open how many records there are, and distributions and noise depend on it."""
     takes_length: ClassVar[bool] = False
     """Whether the number of records may be told to it at all."""
 
@@ -161,7 +161,7 @@ class Model(Displayed, ABC):
 
     @property
     def beliefs(self) -> tuple[RecordModel, ...]:
-        """The beliefs of the class as laws of a fixed list of records; none where they cannot be listed so."""
+        """The beliefs of the class as distributions of a fixed list of records; none where they cannot be listed so."""
         return ()
 
     @property
@@ -354,7 +354,7 @@ class RecordModel(Model):
     @property
     @abstractmethod
     def records(self) -> tuple[str, ...]:
-        """Names of the records, in the order of all laws and outcomes."""
+        """Names of the records, in the order of all distributions and outcomes."""
 
     @property
     @abstractmethod
@@ -362,21 +362,21 @@ class RecordModel(Model):
         """The states of each record."""
 
     @abstractmethod
-    def outcomes(self) -> tuple[Outcomes, Law]:
+    def outcomes(self) -> tuple[Outcomes, Distribution]:
         """Every outcome of positive probability (one row of state numbers each) and its probability."""
 
-    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Distribution:
         """P(these different records, evidence), one axis a record in the order given; not divided by P(evidence)."""
         sizes = tuple(self.sizes[i] for i in records)
-        refuse_many(math.prod(sizes), "a law of these records")
-        rows, law = self.outcomes()
+        refuse_many(math.prod(sizes), "a distribution of these records")
+        rows, distribution = self.outcomes()
         fits = np.ones(len(rows), dtype=bool)
         for i, states in evidence.items():
             fits &= np.isin(rows[:, i], states)
         if not sizes:
-            return np.asarray(law[fits].sum())
+            return np.asarray(distribution[fits].sum())
         cells = np.ravel_multi_index(tuple(rows[fits][:, i] for i in records), sizes)
-        return np.bincount(cells, law[fits], math.prod(sizes)).astype(float, copy=False).reshape(sizes)
+        return np.bincount(cells, distribution[fits], math.prod(sizes)).astype(float, copy=False).reshape(sizes)
 
     @property
     def components(self) -> tuple[tuple[int, ...], ...]:
@@ -385,7 +385,7 @@ class RecordModel(Model):
 
     @property
     def factors(self) -> tuple[Factor, ...] | None:
-        """Tables whose product is the joint law, where it is known who depends on whom."""
+        """Tables whose product is the joint distribution, where it is known who depends on whom."""
         return None
 
     @cached_property
@@ -400,7 +400,7 @@ class RecordModel(Model):
 
     @property
     def beliefs(self) -> tuple[RecordModel, ...]:
-        """The models of the class, each in the form that laws are worked out in."""
+        """The models of the class, each in the form that distributions are worked out in."""
         return (self,)
 
     @cached_property
@@ -491,12 +491,14 @@ class RecordModel(Model):
         """The probability of what is known."""
         return float(self.joint((), self.evidence(known)))
 
-    def law(self, *records: str, given: Known | None = None) -> Law:
-        """The joint law of some records, one axis each, given what is known of others."""
+    def distribution(self, *records: str, given: Known | None = None) -> Distribution:
+        """The joint distribution of some records, one axis each, given what is known of others."""
         known = given or {}
         if len(set(records)) < len(records):
             twice = next(r for r in records if records.count(r) > 1)
-            raise ModelError(f"record {twice!r} is named twice; a law has one axis for each record", value=records)
+            raise ModelError(
+                f"record {twice!r} is named twice; a distribution has one axis for each record", value=records
+            )
         joint = self.joint([self.position(r) for r in records], self.evidence(known))
         total = float(joint.sum())
         if total <= 0:

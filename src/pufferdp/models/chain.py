@@ -291,7 +291,7 @@ class MarkovChain(SeriesModel):
     transition: Matrix = field(kw_only=False)
     """Row x holds the probabilities of the next state after state x."""
     start: Start = "stationary"
-    """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the law of the first record."""
+    """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the distribution of the first record."""
     states: tuple[str, ...] | None = None
     """Names of the states; without them states are 0..k-1."""
     values: tuple[float, ...] | None = None
@@ -317,7 +317,7 @@ class MarkovChain(SeriesModel):
                     value=self.start,
                 )
         else:
-            set_field(self, "start", _law(self.start, k))
+            set_field(self, "start", _distribution(self.start, k))
         set_field(self, "states", state_names(self.states, k))
         set_field(self, "values", state_values(self.values, k))
         set_field(self, "bins", bin_edges(self.bins, k, self.states))
@@ -351,13 +351,13 @@ class MarkovChain(SeriesModel):
     @property
     def supports(self) -> tuple[tuple[Mask, Mask], ...]:
         """Its own."""
-        law = self.stationary if self.given_start is None else self.given_start
-        return ((self.transition > 0, np.asarray((law > 0) | self.any_start)),)
+        distribution = self.stationary if self.given_start is None else self.given_start
+        return ((self.transition > 0, np.asarray((distribution > 0) | self.any_start)),)
 
     def takes(self, paths: Sequence[npt.NDArray[np.int64]]) -> bool:
         """Whether each of these paths, in state numbers, has positive probability."""
-        law = self.stationary if self.given_start is None else self.given_start
-        starts = np.ones(self.size, dtype=bool) if self.any_start else law > 0
+        distribution = self.stationary if self.given_start is None else self.given_start
+        starts = np.ones(self.size, dtype=bool) if self.any_start else distribution > 0
         return all(bool(starts[path[0]]) and bool((self.transition[path[:-1], path[1:]] > 0).all()) for path in paths)
 
     def to_dict(self) -> dict[str, Any]:
@@ -377,7 +377,7 @@ class MarkovChain(SeriesModel):
 
     @property
     def given_start(self) -> Vector | None:
-        """The law of the first record, where one was given."""
+        """The distribution of the first record, where one was given."""
         return None if isinstance(self.start, str) else np.asarray(self.start, dtype=float)
 
     @cached_property
@@ -414,26 +414,26 @@ class MarkovChain(SeriesModel):
 
     @cached_property
     def stationary(self) -> Vector:
-        """The stationary law, by a linear solve; transient states are exactly 0.
+        """The stationary distribution, by a linear solve; transient states are exactly 0.
 
         With several closed classes it is not unique. The average over the classes is returned: which mixture is
         taken does not matter for a guarantee, because states of different classes never meet again.
         """
-        law = np.zeros(self.size)
+        distribution = np.zeros(self.size)
         for members in self.closed_classes:
             index = np.asarray(members)
             block = self.transition[np.ix_(index, index)]
-            law[index] += irreducible_law(block) / len(self.closed_classes)
-        return read_only(law)
+            distribution[index] += irreducible_distribution(block) / len(self.closed_classes)
+        return read_only(distribution)
 
     @cached_property
     def reversal(self) -> Matrix:
         """The chain read backwards, P*(x,y) = π(y)·P(y,x)/π(x); needs every stationary probability positive."""
-        law = self.stationary
-        if not (law > 0).all():
-            state = self.labels[int(np.argmin(law))]
+        distribution = self.stationary
+        if not (distribution > 0).all():
+            state = self.labels[int(np.argmin(distribution))]
             raise ModelError(f"state {state!r} has stationary probability 0; a reversal needs an irreducible chain")
-        return read_only(law[None, :] * self.transition.T / law[:, None])
+        return read_only(distribution[None, :] * self.transition.T / distribution[:, None])
 
     @property
     def reversible(self) -> bool:
@@ -447,7 +447,7 @@ class MarkovChain(SeriesModel):
         return f"MarkovChain({self.size} state{'s' * (self.size != 1)}: {names}; start {start})"
 
 
-def irreducible_law(block: Matrix) -> Vector:
+def irreducible_distribution(block: Matrix) -> Vector:
     """π of an irreducible block, or of each in a stack, by the GTH elimination.
 
     Nothing is subtracted, so every entry is right to many digits.
@@ -457,11 +457,11 @@ def irreducible_law(block: Matrix) -> Vector:
     for n in range(k - 1, 0, -1):
         a[..., :n, n] /= a[..., n, :n].sum(axis=-1, keepdims=True)
         a[..., :n, :n] += a[..., :n, n, None] * a[..., n, None, :n]
-    law = np.zeros(a.shape[:-1])
-    law[..., 0] = 1.0
+    distribution = np.zeros(a.shape[:-1])
+    distribution[..., 0] = 1.0
     for n in range(1, k):
-        law[..., n] = (law[..., :n] * a[..., :n, n]).sum(axis=-1)
-    return np.asarray(law / law.sum(axis=-1, keepdims=True), dtype=float)
+        distribution[..., n] = (distribution[..., :n] * a[..., :n, n]).sum(axis=-1)
+    return np.asarray(distribution / distribution.sum(axis=-1, keepdims=True), dtype=float)
 
 
 def probability_rows(value: object, name: str) -> Matrix:
@@ -471,12 +471,12 @@ def probability_rows(value: object, name: str) -> Matrix:
         shape = shape_text(matrix.shape)
         raise ModelError(f"{name} is {shape}; it must be a square table, one row and one column per state", value=value)
     for x, row in enumerate(matrix):
-        check_law(row, f"row {x + 1} of {name}")
+        check_distribution(row, f"row {x + 1} of {name}")
     return read_only(scaled(matrix))
 
 
-def check_law(row: Vector, where: str) -> None:
-    """Refuse a row that is no law: an entry that is no probability, or a sum that is not 1."""
+def check_distribution(row: Vector, where: str) -> None:
+    """Refuse a row that is no distribution: an entry that is no probability, or a sum that is not 1."""
     wrong = np.flatnonzero(~(np.isfinite(row) & (row >= 0)))
     if len(wrong):
         p = float(row[wrong[0]])
@@ -487,23 +487,23 @@ def check_law(row: Vector, where: str) -> None:
         raise ModelError(f"{where} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}", value=total)
 
 
-def _law(value: object, k: int) -> Vector:
-    law = number_array(value, "start")
-    if law.shape != (k,):
+def _distribution(value: object, k: int) -> Vector:
+    distribution = number_array(value, "start")
+    if distribution.shape != (k,):
         raise ModelError(
-            f"start has {law.size} probabilities; it must have one for each of the {k} states", value=value
+            f"start has {distribution.size} probabilities; it must have one for each of the {k} states", value=value
         )
-    check_law(law, "start")
-    return read_only(scaled(law))
+    check_distribution(distribution, "start")
+    return read_only(scaled(distribution))
 
 
-def scaled(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Laws along the last axis scaled to sum to 1, or untouched where only rounding is off.
+def scaled(distributions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Distributions along the last axis scaled to sum to 1, or untouched where only rounding is off.
 
     So reading a model twice changes nothing.
     """
-    total = laws.sum(axis=-1, keepdims=True)
-    return np.where(abs(total - 1) <= laws.shape[-1] * 2.0**-52, laws, laws / total)
+    total = distributions.sum(axis=-1, keepdims=True)
+    return np.where(abs(total - 1) <= distributions.shape[-1] * 2.0**-52, distributions, distributions / total)
 
 
 def number_array(value: object, name: str) -> npt.NDArray[np.float64]:

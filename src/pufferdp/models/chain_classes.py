@@ -359,7 +359,7 @@ def _bounds(value: object, name: str) -> Matrix:
 
 
 def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
-    """The law clip(c·row, low, high), with the c that makes it sum to 1: no log-ratio to row gets large."""
+    """The distribution clip(c·row, low, high), with the c that makes it sum to 1: no log-ratio to row gets large."""
     if ((low <= row) & (row <= high)).all():
         return row
     alive = row > 0

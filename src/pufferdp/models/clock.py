@@ -139,7 +139,7 @@ class _ClockFile(StatesFile):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarkovClock(SeriesModel):
-    """A Markov chain whose transitions follow the clock, in the law that repeats with it.
+    """A Markov chain whose transitions follow the clock, in the distribution that repeats with it.
 
     >>> day, night = [[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.1, 0.9]]
     >>> MarkovClock(transitions=[day, night], step="1h", period="24h", states=["rest", "active"])
@@ -156,7 +156,7 @@ class MarkovClock(SeriesModel):
     period: str | float
     """The time after which the first table follows again: ``"24h"``, ``"7d"``, or a number."""
     start: str = "stationary"
-    """``"stationary"``: the first record has the law that repeats with the period, whatever its slot is."""
+    """``"stationary"``: the first record has the distribution that repeats with the period, whatever its slot is."""
     states: tuple[str, ...] | None = None
     """Names of the states; without them states are 0..k-1."""
     values: tuple[float, ...] | None = None
@@ -182,7 +182,7 @@ class MarkovClock(SeriesModel):
         set_field(self, "period", time_step(self.period))
         if self.start != "stationary":
             raise ModelError(
-                f'start is {self.start!r}; a clock begins at any of its slots, in the law that repeats: "stationary"',
+                f'start is {self.start!r}; a clock starts at any slot, in the periodic distribution: "stationary"',
                 value=self.start,
             )
         set_field(self, "states", state_names(self.states, k))
@@ -221,15 +221,15 @@ class MarkovClock(SeriesModel):
         return read_only(np.repeat(self.transitions, self.steps // len(self.transitions), axis=0))
 
     @cached_property
-    def laws(self) -> Matrix:
-        """The law of a record at each step of the period, (steps, k): it repeats with the period."""
+    def distributions(self) -> Matrix:
+        """The distribution of a record at each step of the period, (steps, k): it repeats with the period."""
         whole = np.eye(self.size)
         for table in self.tables:
             whole = whole @ table
-        laws = [MarkovChain(transition=whole / whole.sum(axis=1, keepdims=True)).stationary]
+        distributions = [MarkovChain(transition=whole / whole.sum(axis=1, keepdims=True)).stationary]
         for table in self.tables[:-1]:
-            laws.append(laws[-1] @ table)
-        return read_only(np.array(laws))
+            distributions.append(distributions[-1] @ table)
+        return read_only(np.array(distributions))
 
     @property
     def chains(self) -> tuple[MarkovChain, ...]:
@@ -264,12 +264,12 @@ class MarkovClock(SeriesModel):
     @property
     def supports(self) -> tuple[tuple[Mask, Mask], ...]:
         """What is possible at some time of the period."""
-        return ((np.asarray((self.transitions > 0).any(axis=0)), np.asarray((self.laws > 0).any(axis=0))),)
+        return ((np.asarray((self.transitions > 0).any(axis=0)), np.asarray((self.distributions > 0).any(axis=0))),)
 
     @property
     def rules_out(self) -> bool:
         """Whether some move, or some first record, is impossible at some time of the period."""
-        return not bool((self.transitions > 0).all() and (self.laws > 0).all())
+        return not bool((self.transitions > 0).all() and (self.distributions > 0).all())
 
     def allows_at(self, slot: int, before: int, state: int, steps: int) -> bool:
         """Whether a state can follow another so many steps later, from one step of the period on.
@@ -277,7 +277,7 @@ class MarkovClock(SeriesModel):
         With 0 steps: whether a series can begin with the state there.
         """
         if steps == 0:
-            return bool(self.laws[slot, state] > 0)
+            return bool(self.distributions[slot, state] > 0)
         periods, rest = divmod(steps, self.steps)
         reached = self._pattern(slot, rest)
         whole = self._pattern(slot + rest, self.steps) if periods else reached

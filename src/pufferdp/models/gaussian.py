@@ -47,12 +47,12 @@ class NumberModel(Model):
 
     @property
     def normal(self) -> Gaussian | None:
-        """The only belief, where it is one normal law."""
+        """The only belief, where it is one normal distribution."""
         return None
 
     @property
     def single(self) -> bool:
-        """Whether the class is one normal law."""
+        """Whether the class is one normal distribution."""
         return self.normal is not None
 
     @abstractmethod
@@ -61,7 +61,7 @@ class NumberModel(Model):
 
     @abstractmethod
     def example(self, clip: tuple[float, float]) -> Gaussian:
-        """A normal law of the class to draw from."""
+        """A normal distribution of the class to draw from."""
 
     def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
         """Independent families, one of them where nothing is said; each is whole where records have names."""
@@ -141,7 +141,7 @@ class _LimitedFile(File):
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Gaussian(NumberModel):
-    """One family of records with a joint normal law; the data may hold many independent copies of it.
+    """One family of records with a joint normal distribution; the data may hold many independent copies of it.
 
     >>> Gaussian(mean=[69, 64, 67], covariance=[[6.1, 0.4, 2.4], [0.4, 5.3, 1.7], [2.4, 1.7, 12.8]])
     Gaussian(3 records, largest correlation 0.272)
@@ -182,7 +182,7 @@ class Gaussian(NumberModel):
 
     @property
     def family(self) -> int:
-        """How many records one copy of the law has."""
+        """How many records one copy of the distribution has."""
         return len(self.records)
 
     @property
@@ -204,7 +204,7 @@ class Gaussian(NumberModel):
         return [(len(part), self.pearson(part), self.spread(part)) for part in self.components]
 
     def example(self, clip: tuple[float, float]) -> Gaussian:
-        """Itself: a single law is its own example."""
+        """Itself: a single distribution is its own example."""
         return self
 
     @cached_property
@@ -233,7 +233,7 @@ class Gaussian(NumberModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Gaussian:
-        """The law of a ``gaussian`` file."""
+        """The distribution of a ``gaussian`` file."""
         content = _GaussianFile.model_validate(raw)
         names = None if content.records is None else [str(name) for name in content.records]
         table = number_array(content.covariance, "covariance")
@@ -246,7 +246,7 @@ class Gaussian(NumberModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LimitedCorrelation(NumberModel):
-    """Every joint normal law of so many records with equal variances and no |Pearson| correlation above rho.
+    """Every joint normal distribution of so many records with equal variances and no |Pearson| correlation above rho.
 
     It does not name its records: families of up to so many may be in the data, independent of each other.
     """

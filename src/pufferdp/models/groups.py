@@ -15,8 +15,8 @@ import numpy as np
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.models.base import (
+    Distribution,
     Evidence,
-    Law,
     LayoutOptions,
     Lengths,
     Model,
@@ -27,7 +27,7 @@ from pufferdp.models.base import (
     record_names,
     refuse_many,
 )
-from pufferdp.models.chain import check_law, number_array, scaled
+from pufferdp.models.chain import check_distribution, number_array, scaled
 from pufferdp.models.files.json import File, Row
 
 MOST_MEMBERS: Final = 1000
@@ -56,8 +56,8 @@ class Groups(RecordModel):
 
     group_sizes: tuple[int, ...]
     """Number of records in each group."""
-    positives: tuple[Law, ...]
-    """For each group the law of the number of its records in the second state."""
+    positives: tuple[Distribution, ...]
+    """For each group the distribution of the number of its records in the second state."""
     states: tuple[str, ...]
     """The two states; the second is the one that is counted."""
     values: tuple[float, ...] | None = None
@@ -69,7 +69,7 @@ class Groups(RecordModel):
         self,
         *,
         sizes: Sequence[int],
-        positives: Sequence[Sequence[float] | Law],
+        positives: Sequence[Sequence[float] | Distribution],
         states: Sequence[str] | None = None,
         values: Mapping[str, float] | Sequence[float] | None = None,
         fitted: dict[str, Any] | None = None,
@@ -112,9 +112,9 @@ class Groups(RecordModel):
         """The group in which a record stands, both counted from 0."""
         return self._group[record]
 
-    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Distribution:
         """P(these records, evidence), in closed form."""
-        refuse_many(2 ** len(records), "a law of these records")
+        refuse_many(2 ** len(records), "a distribution of these records")
         if any(not states for states in evidence.values()):
             return np.zeros((2,) * len(records))
         wanted = set(records)
@@ -124,8 +124,10 @@ class Groups(RecordModel):
         for g in sorted({self.group_of(i) for i in wanted | set(fixed)}):
             inside = [i for i in records if self.group_of(i) == g]
             known = [x for i, x in fixed.items() if self.group_of(i) == g and i not in wanted]
-            law, told, least = self.positives[g], len(inside) + len(known), sum(known)
-            by_ones = np.array([law @ shares(len(law) - 1, told, least + t) for t in range(len(inside) + 1)])
+            distribution, told, least = self.positives[g], len(inside) + len(known), sum(known)
+            by_ones = np.array(
+                [distribution @ shares(len(distribution) - 1, told, least + t) for t in range(len(inside) + 1)]
+            )
             ones = np.indices((2,) * len(inside)).sum(axis=0) if inside else 0
             table = np.multiply.outer(table, by_ones[ones])
             axes += inside
@@ -136,23 +138,23 @@ class Groups(RecordModel):
                 table = table * allowed.reshape([-1 if a == axis else 1 for a in range(len(records))])
         return np.asarray(table)
 
-    def outcomes(self) -> tuple[Outcomes, Law]:
+    def outcomes(self) -> tuple[Outcomes, Distribution]:
         """Every outcome of positive probability and its probability; refused where there are too many."""
         counts = [
-            sum(math.comb(m, j) for j in np.flatnonzero(law).tolist())
-            for m, law in zip(self.group_sizes, self.positives, strict=True)
+            sum(math.comb(m, j) for j in np.flatnonzero(distribution).tolist())
+            for m, distribution in zip(self.group_sizes, self.positives, strict=True)
         ]
         refuse_many(math.prod(counts), "the model", sum(self.group_sizes))
-        return reduce(_beside, (_group_outcomes(law) for law in self.positives))
+        return reduce(_beside, (_group_outcomes(distribution) for distribution in self.positives))
 
     def to_dict(self) -> dict[str, Any]:
-        """The sizes of the groups and their laws."""
-        laws = [law.tolist() for law in self.positives]
-        return _to_dict(self, sizes=list(self.group_sizes), positives=laws, states=list(self.states))
+        """The sizes of the groups and their distributions."""
+        distributions = [distribution.tolist() for distribution in self.positives]
+        return _to_dict(self, sizes=list(self.group_sizes), positives=distributions, states=list(self.states))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Groups | AnyGroups:
-        """The groups of a file: with laws, or only with a largest size."""
+        """The groups of a file: with distributions, or only with a largest size."""
         content = _GroupsFile.model_validate(raw)
         states = None if content.states is None else [str(state) for state in content.states]
         common: dict[str, Any] = {"states": states, "values": content.values, "fitted": content.fitted}
@@ -264,7 +266,7 @@ def _to_dict(model: Groups | AnyGroups, **own: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def shares(members: int, told: int, ones: int) -> Law:
+def shares(members: int, told: int, ones: int) -> Distribution:
     """For j = 0..members ones in a group: the share of choices in which told members are as told, with these ones."""
     # Whole numbers of any length divide to the nearest double, so nothing overflows and nothing is lost.
     share, rest = np.zeros(members + 1), _choices(members - told)
@@ -278,24 +280,24 @@ def _choices(members: int) -> tuple[int, ...]:
     return tuple(math.comb(members, j) for j in range(members + 1))
 
 
-def _group_outcomes(law: Law) -> tuple[Outcomes, Law]:
+def _group_outcomes(distribution: Distribution) -> tuple[Outcomes, Distribution]:
     """The outcomes of one group."""
-    members = len(law) - 1
+    members = len(distribution) - 1
     rows, chances = [], []
-    for j in np.flatnonzero(law).tolist():
+    for j in np.flatnonzero(distribution).tolist():
         for ones in itertools.combinations(range(members), j):
             row = np.zeros(members, dtype=np.int64)
             row[list(ones)] = 1
             rows.append(row)
-        chances += [float(law[j]) / math.comb(members, j)] * math.comb(members, j)
+        chances += [float(distribution[j]) / math.comb(members, j)] * math.comb(members, j)
     return np.array(rows), np.array(chances)
 
 
-def _beside(left: tuple[Outcomes, Law], right: tuple[Outcomes, Law]) -> tuple[Outcomes, Law]:
+def _beside(left: tuple[Outcomes, Distribution], right: tuple[Outcomes, Distribution]) -> tuple[Outcomes, Distribution]:
     """The outcomes of two independent sets of records."""
-    (rows, law), (more, other) = left, right
+    (rows, distribution), (more, other) = left, right
     both = np.hstack([np.repeat(rows, len(more), axis=0), np.tile(more, (len(rows), 1))])
-    return both, np.outer(law, other).ravel()
+    return both, np.outer(distribution, other).ravel()
 
 
 def _whole(value: object, name: str) -> int:
@@ -317,18 +319,20 @@ def _sizes(value: object) -> tuple[int, ...]:
     return sizes
 
 
-def _positives(value: object, sizes: tuple[int, ...]) -> tuple[Law, ...]:
+def _positives(value: object, sizes: tuple[int, ...]) -> tuple[Distribution, ...]:
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != len(sizes):
         count = len(value) if isinstance(value, (Sequence, np.ndarray)) else "no"
-        raise ModelError(f"positives has {count} laws; there are {len(sizes)} groups, one law each", value=value)
-    laws = []
+        raise ModelError(
+            f"positives has {count} distributions; there are {len(sizes)} groups, one distribution each", value=value
+        )
+    distributions = []
     for g, (given, m) in enumerate(zip(value, sizes, strict=True), start=1):
-        law = number_array(given, f"law {g} of positives")
-        if law.shape != (m + 1,):
+        distribution = number_array(given, f"distribution {g} of positives")
+        if distribution.shape != (m + 1,):
             raise ModelError(
-                f"law {g} of positives has {law.size} probabilities; a group of {m} needs {m + 1}, for 0 to {m} ones",
+                f"distribution {g} of positives has {distribution.size} entries; a group of {m} needs {m + 1}, for 0 to {m}",
                 value=given,
             )
-        check_law(law, f"law {g} of positives")
-        laws.append(read_only(scaled(law)))
-    return tuple(laws)
+        check_distribution(distribution, f"distribution {g} of positives")
+        distributions.append(read_only(scaled(distribution)))
+    return tuple(distributions)

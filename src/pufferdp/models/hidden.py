@@ -22,7 +22,7 @@ from pufferdp.models.chain import (
     Start,
     StatesFile,
     bin_edges,
-    check_law,
+    check_distribution,
     json_object,
     number_array,
     scaled,
@@ -87,7 +87,7 @@ class HiddenWays:
         self._found: dict[tuple[int, int, int], int] = {}
 
     def begin(self, record: int, steps: int, anywhere: bool) -> int:
-        """The states behind a first record, so many steps after the start; ``anywhere``: of any stretch of a series."""
+        """The states behind a first record, so many steps after the start; ``anywhere``: of any segment of a series."""
         now = (1 << self._size) - 1 if anywhere else self._starts
         return self._reached(now, steps) & self._shown[record]
 
@@ -179,7 +179,7 @@ class HiddenMarkov(HiddenSeries):
     emission: Matrix
     """Row h holds the probabilities of the record's values in hidden state h."""
     start: Start = "stationary"
-    """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the law of the first hidden state."""
+    """``"stationary"``, ``"any"`` (the guarantee covers every start) or the distribution of the first hidden state."""
     states: tuple[str, ...] | None = None
     """Names of the values that records have, the columns of ``emission``; without them they are 0..k-1."""
     values: tuple[float, ...] | None = None
@@ -204,7 +204,7 @@ class HiddenMarkov(HiddenSeries):
                 value=self.emission,
             )
         for h, row in enumerate(emission):
-            check_law(row, f"row {h + 1} of emission")
+            check_distribution(row, f"row {h + 1} of emission")
         k = emission.shape[1]
         if self.states is not None and isinstance(self.states, Sequence | np.ndarray) and len(self.states) != k:
             raise ModelError(
@@ -250,8 +250,8 @@ class HiddenMarkov(HiddenSeries):
         return self.hidden_chain.any_start
 
     @property
-    def start_law(self) -> Vector:
-        """The law of the first hidden state; where the start is open, the stationary one."""
+    def start_distribution(self) -> Vector:
+        """The distribution of the first hidden state; where the start is open, the stationary one."""
         chain = self.hidden_chain
         return chain.stationary if chain.given_start is None else chain.given_start
 
@@ -266,7 +266,7 @@ class HiddenMarkov(HiddenSeries):
         """The chain of pairs (hidden state, record) that occur, from which records are read off."""
         hidden, records = self._pairs
         shown = self.emission[hidden, records]
-        start: Start = "any" if self.any_start else scaled(self.start_law[hidden] * shown)
+        start: Start = "any" if self.any_start else scaled(self.start_distribution[hidden] * shown)
         return MarkovChain(transition=scaled(self.transition[np.ix_(hidden, hidden)] * shown), start=start)
 
     @property
@@ -288,7 +288,7 @@ class HiddenMarkov(HiddenSeries):
     @cached_property
     def ways(self) -> HiddenWays:
         """Which hidden states can be behind records."""
-        starts = np.ones(len(self.transition), dtype=bool) if self.any_start else self.start_law > 0
+        starts = np.ones(len(self.transition), dtype=bool) if self.any_start else self.start_distribution > 0
         return HiddenWays(self.transition > 0, self.emission > 0, np.asarray(starts))
 
     @property
@@ -298,7 +298,7 @@ class HiddenMarkov(HiddenSeries):
         Chains of these moves include all series of the model: what is refused by them never happens.
         """
         shown, moves = self.emission > 0, self.transition > 0
-        first = np.ones(len(moves), dtype=bool) if self.any_start else self.start_law > 0
+        first = np.ones(len(moves), dtype=bool) if self.any_start else self.start_distribution > 0
         follow = shown.T.astype(float) @ moves.astype(float) @ shown.astype(float) > 0
         return ((np.asarray(follow), np.asarray(shown[first].any(axis=0))),)
 
@@ -350,8 +350,8 @@ def from_hmmlearn(
     name = type(model).__name__
     if hasattr(model, "means_") or hasattr(model, "covars_") or hasattr(model, "lambdas_"):
         raise ModelError(
-            f"the model is a {name}, whose records are numbers; only categorical ones have a law of finitely many "
-            "values: turn the numbers into bins and fit a CategoricalHMM",
+            f"the model is a {name}, whose records are numbers; only categorical ones have a distribution of finitely "
+            "many values: turn the numbers into bins and fit a CategoricalHMM",
             value=name,
         )
     tables = {}

@@ -26,7 +26,7 @@ from pufferdp.models.chain import (
     Start,
     StatesFile,
     bin_edges,
-    check_law,
+    check_distribution,
     json_object,
     number_array,
     probability_rows,
@@ -157,7 +157,7 @@ class HiddenStates(HiddenSeries):
         number = {node: n for n, node in enumerate(nodes)}
         moves = np.zeros((len(nodes), len(nodes)))
         for node in nodes:
-            check_law(cells[node], f"row {', '.join(str(x + 1) for x in node)} of table")
+            check_distribution(cells[node], f"row {', '.join(str(x + 1) for x in node)} of table")
             for y in range(k):
                 moves[number[node], number[(*node[1:], y)]] = cells[(*node, y)]
         made = cls(transition=moves, of=tuple(node[-1] for node in nodes), start=start, **names)

@@ -13,8 +13,8 @@ import numpy as np
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.base import (
+    Distribution,
     Known,
-    Law,
     Outcomes,
     RecordModel,
     impossible,
@@ -24,7 +24,7 @@ from pufferdp.models.base import (
     refuse_many,
     value_text,
 )
-from pufferdp.models.chain import check_law, number_array, scaled
+from pufferdp.models.chain import check_distribution, number_array, scaled
 from pufferdp.models.files.json import File
 
 Value = str | int | float
@@ -45,12 +45,12 @@ class _JointFile(File):
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class JointTable(RecordModel):
-    """A few records with any dependence between them, given by their joint law.
+    """A few records with any dependence between them, given by their joint distribution.
 
     >>> twins = JointTable(values=[0, 1], outcomes=[(0, 0), (1, 1)], probabilities=[0.7, 0.3])
     >>> twins
     JointTable(2 records, 2 states, 2 outcomes)
-    >>> twins.given({"1": "1"}).law("2")
+    >>> twins.given({"1": "1"}).distribution("2")
     array([0., 1.])
     """
 
@@ -62,7 +62,7 @@ class JointTable(RecordModel):
     """The values every record may take, as text."""
     listed: Outcomes
     """The outcomes as they were listed, in numbers of states: one row each."""
-    probabilities: Law
+    probabilities: Distribution
     """The probability of each listed outcome."""
     fitted: dict[str, Any] | None = None
     """Where the model was estimated from, if it was."""
@@ -72,24 +72,24 @@ class JointTable(RecordModel):
         *,
         values: Sequence[Value],
         outcomes: Sequence[Sequence[Value]] | Outcomes,
-        probabilities: Sequence[float] | Law,
+        probabilities: Sequence[float] | Distribution,
         records: Sequence[str] | None = None,
         fitted: dict[str, Any] | None = None,
     ) -> None:
         states = _states(values)
         listed = _listed(outcomes, states)
-        law = number_array(probabilities, "probabilities")
-        if law.shape != (len(listed),):
+        distribution = number_array(probabilities, "probabilities")
+        if distribution.shape != (len(listed),):
             raise ModelError(
-                f"there are {law.size} probabilities and {len(listed)} outcomes; every outcome needs one",
-                value=law.size,
+                f"there are {distribution.size} probabilities and {len(listed)} outcomes; every outcome needs one",
+                value=distribution.size,
             )
-        check_law(law, "the list of probabilities")
+        check_distribution(distribution, "the list of probabilities")
         fields = {
             "names": record_names(records, listed.shape[1]),
             "states": states,
             "listed": read_only(listed),
-            "probabilities": read_only(scaled(law)),
+            "probabilities": read_only(scaled(distribution)),
             "fitted": fitted,
         }
         for name, value in fields.items():
@@ -119,18 +119,18 @@ class JointTable(RecordModel):
         alone = [(int(i),) for i in np.flatnonzero(~varies)]
         return tuple(sorted([together, *alone] if together else alone))
 
-    def outcomes(self) -> tuple[Outcomes, Law]:
+    def outcomes(self) -> tuple[Outcomes, Distribution]:
         """Every outcome of positive probability and its probability."""
         return self._possible
 
     @cached_property
-    def _possible(self) -> tuple[Outcomes, Law]:
+    def _possible(self) -> tuple[Outcomes, Distribution]:
         positive = self.probabilities > 0
         return read_only(self.listed[positive]), read_only(self.probabilities[positive])
 
     def given(self, known: Known) -> JointTable:
         """The belief of somebody who knows this of some records."""
-        rows, law = self.outcomes()
+        rows, distribution = self.outcomes()
         fits = np.ones(len(rows), dtype=bool)
         for i, states in self.evidence(known).items():
             fits &= np.isin(rows[:, i], states)
@@ -139,7 +139,7 @@ class JointTable(RecordModel):
         return JointTable(
             values=self.states,
             outcomes=[[self.states[x] for x in row] for row in rows[fits]],
-            probabilities=law[fits] / law[fits].sum(),
+            probabilities=distribution[fits] / distribution[fits].sum(),
             records=self.names,
             fitted=self.fitted,
         )

@@ -52,7 +52,7 @@ class ModelClass(RecordModel):
 
     @property
     def beliefs(self) -> tuple[RecordModel, ...]:
-        """The models of the class, each in the form that laws are worked out in."""
+        """The models of the class, each in the form that distributions are worked out in."""
         return tuple(belief for model in self.models for belief in model.beliefs)
 
     @property
@@ -97,15 +97,17 @@ class ModelClass(RecordModel):
         return all(model.hereditary for model in self.models)
 
     def joint(self, records: Sequence[int], evidence: Evidence) -> NoReturn:
-        """A class has no law of its own."""
+        """A class has no distribution of its own."""
         self._refuse()
 
     def outcomes(self) -> NoReturn:
-        """A class has no law of its own."""
+        """A class has no distribution of its own."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise ModelError(f"{self!r} is a class, and laws are those of its models: ask each of them", value=self)
+        raise ModelError(
+            f"{self!r} is a class, and distributions are those of its models: ask each of them", value=self
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Every model by itself."""

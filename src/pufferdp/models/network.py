@@ -17,8 +17,8 @@ from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.words import quoted_value, shape_text
 from pufferdp.models.base import (
+    Distribution,
     Evidence,
-    Law,
     Outcomes,
     RecordModel,
     label_values,
@@ -27,7 +27,7 @@ from pufferdp.models.base import (
     record_names,
     refuse_many,
 )
-from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_law, number_array, scaled
+from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_distribution, number_array, scaled
 from pufferdp.models.files.bif import read_bif
 from pufferdp.models.files.json import File, beside
 from pufferdp.models.inference import MOST_PARENTS, Factor, JunctionTree, connected, neighbours
@@ -47,8 +47,8 @@ class Node:
     """Names of its states, in the order of the last axis of the table."""
     parents: tuple[str, ...] = ()
     """Names of the records it depends on."""
-    table: Law
-    """Its law given its parents: one axis a parent, in their order, and its own states last."""
+    table: Distribution
+    """Its distribution given its parents: one axis a parent, in their order, and its own states last."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -121,7 +121,7 @@ class BayesianNetwork(RecordModel):
                         f"the nodes are {known}",
                         value=parent,
                     )
-        checked = tuple(replace(node, table=_laws(node, domains)) for node in nodes)
+        checked = tuple(replace(node, table=_distributions(node, domains)) for node in nodes)
         object.__setattr__(self, "nodes", checked)
         object.__setattr__(self, "values", label_values(self.values, self.labels))
         _ = self.order  # refuses a cycle
@@ -190,7 +190,7 @@ class BayesianNetwork(RecordModel):
 
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
-        """One table a node, over its parents and itself; their product is the joint law."""
+        """One table a node, over its parents and itself; their product is the joint distribution."""
         return tuple(
             Factor((*above, v), node.table)
             for v, (above, node) in enumerate(zip(self.parents, self.nodes, strict=True))
@@ -206,24 +206,24 @@ class BayesianNetwork(RecordModel):
         """The tree along which questions are answered, compiled once."""
         return JunctionTree(self.sizes, self.factors, self.records)
 
-    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Distribution:
         """P(these records, evidence), one axis a record."""
         return self.tree.joint(records, evidence)
 
-    def outcomes(self) -> tuple[Outcomes, Law]:
+    def outcomes(self) -> tuple[Outcomes, Distribution]:
         """Every outcome of positive probability and its probability; refused where there are too many."""
         rows = np.zeros((1, len(self.nodes)), dtype=np.int64)
-        law = np.ones(1)
+        distribution = np.ones(1)
         for v in self.order:
             # A row always goes on to one row or more, so their number never falls again.
-            chances = law[:, None] * self.nodes[v].table[tuple(rows[:, u] for u in self.parents[v])]
+            chances = distribution[:, None] * self.nodes[v].table[tuple(rows[:, u] for u in self.parents[v])]
             origins, states = np.nonzero(chances)
             if len(origins) > most_outcomes(len(self.nodes)):
                 refuse_many(math.prod(self.sizes), "the network", len(self.nodes))
-            law = chances[origins, states]
+            distribution = chances[origins, states]
             rows = rows[origins]
             rows[:, v] = states
-        return rows, law
+        return rows, distribution
 
     def to_dict(self) -> dict[str, Any]:
         """Every node with its table."""
@@ -259,8 +259,8 @@ class BayesianNetwork(RecordModel):
 
 def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
     """A chain with a definite start as a network whose records are named 1, 2, and so on."""
-    law = chain.stationary if chain.given_start is None else chain.given_start
-    nodes = [Node(name="1", states=chain.labels, table=law)]
+    distribution = chain.stationary if chain.given_start is None else chain.given_start
+    nodes = [Node(name="1", states=chain.labels, table=distribution)]
     nodes += [
         Node(name=str(t), states=chain.labels, parents=(str(t - 1),), table=chain.transition)
         for t in range(2, length + 1)
@@ -288,7 +288,7 @@ def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST_NAMED else f"{name[:_LONGEST_NAMED]}…"
 
 
-def _nested(table: Law) -> list[Any]:
+def _nested(table: Distribution) -> list[Any]:
     """What ``tolist`` gives, in steps: it is seconds for a table of a million rows, and nothing ends it in between."""
     entries: list[Any] = table.ravel().tolist()
     for size in table.shape[:0:-1]:
@@ -300,8 +300,8 @@ def _labels(nodes: Sequence[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(state for node in nodes for state in node.states))
 
 
-def _laws(node: Node, domains: Mapping[str, tuple[str, ...]]) -> Law:
-    """The table of a node, every row a law that sums to 1."""
+def _distributions(node: Node, domains: Mapping[str, tuple[str, ...]]) -> Distribution:
+    """The table of a node, every row a distribution that sums to 1."""
     table, shape = node.table, tuple(len(domains[name]) for name in (*node.parents, node.name))
     if table.shape != shape:
         rows = "".join(f"one row for each of the {len(domains[p])} states of {p!r}, " for p in node.parents)
@@ -315,5 +315,5 @@ def _laws(node: Node, domains: Mapping[str, tuple[str, ...]]) -> Law:
         wrong = ~possible | (abs(table.sum(axis=-1) - 1) > ROW_TOLERANCE)
     for row in np.argwhere(wrong)[:1]:
         given = ", ".join(f"{p} = {domains[p][int(x)]}" for p, x in zip(node.parents, row, strict=True))
-        check_law(table[tuple(row)], f"{f'row ({given})' if given else 'the table'} of node {node.name!r}")
+        check_distribution(table[tuple(row)], f"{f'row ({given})' if given else 'the table'} of node {node.name!r}")
     return scaled(table)

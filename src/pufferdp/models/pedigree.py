@@ -1,4 +1,4 @@
-"""Families and one gene: every member has two alleles, one from each parent (Mendel's first law)."""
+"""Families and one gene: every member has two alleles, one from each parent (Mendel's first distribution)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from pufferdp.basics.errors import ModelError
-from pufferdp.models.base import Evidence, Law, Outcomes, RecordModel, label_values, record_names
+from pufferdp.models.base import Distribution, Evidence, Outcomes, RecordModel, label_values, record_names
 from pufferdp.models.files.json import File, beside
 from pufferdp.models.files.ped import read_ped
 from pufferdp.models.network import BayesianNetwork, Node
@@ -87,7 +87,7 @@ class Pedigree(RecordModel):
     >>> family = Pedigree(members=trio, major_allele_frequency=0.7)
     >>> family
     Pedigree(3 records, the largest family has 3; major allele frequency 0.7)
-    >>> family.law("child", given={"mother": "BB", "father": "bb"}).tolist()
+    >>> family.distribution("child", given={"mother": "BB", "father": "bb"}).tolist()
     [0.0, 1.0, 0.0]
     """
 
@@ -178,11 +178,11 @@ class Pedigree(RecordModel):
         """The families: members joined by parents and children."""
         return self.network.components
 
-    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Distribution:
         """P(these records, evidence), one axis a record."""
         return self.network.joint(records, evidence)
 
-    def outcomes(self) -> tuple[Outcomes, Law]:
+    def outcomes(self) -> tuple[Outcomes, Distribution]:
         """Every outcome of positive probability and its probability; refused where there are too many."""
         return self.network.outcomes()
 
@@ -222,7 +222,7 @@ class Pedigree(RecordModel):
         )
 
 
-def _inherited(member: Member, frequency: float) -> Law:
+def _inherited(member: Member, frequency: float) -> Distribution:
     """The genotype of a member given its known parents: one allele from each parent, or from the population."""
     # Lange 2024, Table 3, where both parents are known; Hardy-Weinberg where none is; p in place of one unknown parent.
     known = len(member.parents)

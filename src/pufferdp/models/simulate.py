@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import length as whole
 from pufferdp.basics.errors import ModelError
-from pufferdp.models.base import Evidence, Known, Law, Outcomes, RecordModel, impossible
+from pufferdp.models.base import Distribution, Evidence, Known, Outcomes, RecordModel, impossible
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.clock import MarkovClock
 from pufferdp.models.gaussian import Gaussian
@@ -34,8 +34,8 @@ def sample(model: RecordModel, size: int, generator: np.random.Generator, given:
         return drawn
     (model,) = model.beliefs  # a family is drawn as the network it is
     if isinstance(model, JointTable):
-        rows, law = (model.given(given) if given else model).outcomes()
-        return rows[draw_alike(law, size, generator)]
+        rows, distribution = (model.given(given) if given else model).outcomes()
+        return rows[draw_alike(distribution, size, generator)]
     if isinstance(model, Groups):
         _draw_groups(model, drawn, evidence, generator)
     elif isinstance(model, BayesianNetwork):
@@ -56,7 +56,7 @@ def sample_chain(
     """Independent series of a chain, given the states of some records: one row each, one column a time step."""
     size, length = whole(size, "size", least=0), whole(length)
     start = _start(chain)
-    drawn = np.zeros((length, size), dtype=np.int64)  # a step writes one stretch of memory
+    drawn = np.zeros((length, size), dtype=np.int64)  # a step writes one segment of memory
     if not given:
         drawn[0] = draw_alike(start, size, generator)
         for t in range(1, length):
@@ -84,7 +84,7 @@ def sample_clock(
     """Independent series of a clock, whose first record lies in the step ``first`` of the period, counted from 0."""
     size, length = whole(size, "size", least=0), whole(length)
     drawn = np.zeros((length, size), dtype=np.int64)
-    drawn[0] = draw_alike(clock.laws[first % clock.steps], size, generator)
+    drawn[0] = draw_alike(clock.distributions[first % clock.steps], size, generator)
     for t in range(1, length):
         drawn[t] = draw_moves(drawn[t - 1], clock.tables[(first + t - 1) % clock.steps], generator)
     return drawn.T
@@ -173,9 +173,11 @@ def _look_ahead(chain: MarkovChain, length: int, given: Mapping[int, int]) -> tu
     return ahead, logs + float(np.log(first)) if first > 0 else -np.inf
 
 
-def _start(chain: MarkovChain) -> Law:
+def _start(chain: MarkovChain) -> Distribution:
     if chain.any_start:
-        raise ModelError('start is "any", which is not a law to draw from; give the chain a start or "stationary"')
+        raise ModelError(
+            'start is "any", which is not a distribution to draw from; give the chain a start or "stationary"'
+        )
     return chain.stationary if chain.given_start is None else chain.given_start
 
 
@@ -233,24 +235,24 @@ def seeded(seed: int | Generator | None) -> Generator:
     return np.random.default_rng(seed)
 
 
-def _draw(laws: Law, generator: np.random.Generator) -> Outcomes:
-    """One state for each row of laws (which need not sum to 1), never one of probability 0."""
-    reached = laws.cumsum(axis=1)
-    drawn = (reached <= generator.random((len(laws), 1)) * reached[:, -1:]).sum(axis=1)
+def _draw(distributions: Distribution, generator: np.random.Generator) -> Outcomes:
+    """One state for each row of distributions (which need not sum to 1), never one of probability 0."""
+    reached = distributions.cumsum(axis=1)
+    drawn = (reached <= generator.random((len(distributions), 1)) * reached[:, -1:]).sum(axis=1)
     # Rounding can carry a draw to the very end of a row, past its last possible state.
-    last = laws.shape[1] - 1 - np.argmax(laws[:, ::-1] > 0, axis=1)
+    last = distributions.shape[1] - 1 - np.argmax(distributions[:, ::-1] > 0, axis=1)
     return np.asarray(np.minimum(drawn, last), dtype=np.int64)
 
 
-def draw_alike(law: Law, size: int, generator: np.random.Generator) -> Outcomes:
-    """Many draws from one law, never a state of probability 0."""
-    reached = law.cumsum()
+def draw_alike(distribution: Distribution, size: int, generator: np.random.Generator) -> Outcomes:
+    """Many draws from one distribution, never a state of probability 0."""
+    reached = distribution.cumsum()
     drawn = np.searchsorted(reached, generator.random(size) * reached[-1], side="right")
-    return np.asarray(np.minimum(drawn, np.flatnonzero(law)[-1]), dtype=np.int64)
+    return np.asarray(np.minimum(drawn, np.flatnonzero(distribution)[-1]), dtype=np.int64)
 
 
 def _draw_network(model: BayesianNetwork, drawn: Outcomes, evidence: Evidence, generator: np.random.Generator) -> None:
-    """Parents before children; only what is known and its ancestors have other laws than their tables say."""
+    """Parents before children; only what is known and its ancestors have other distributions than their tables say."""
     told = set(evidence)
     for v in reversed(model.order):
         if v in told:
@@ -264,12 +266,13 @@ def _draw_network(model: BayesianNetwork, drawn: Outcomes, evidence: Evidence, g
 
 def _draw_groups(model: Groups, drawn: Outcomes, evidence: Evidence, generator: np.random.Generator) -> None:
     """The number of ones in each group, then which of its records they are: all choices are equally likely."""
-    for members, law in zip(model.components, model.positives, strict=True):
+    for members, distribution in zip(model.components, model.positives, strict=True):
         fixed = {i: evidence[i][0] for i in members if len(evidence.get(i, (0, 1))) == 1}
         free = [i for i in members if i not in fixed]
         told = sum(fixed.values())
-        # The law of all ones given the fixed: that of all ones, times the share of choices that has the fixed so.
-        ones = draw_alike(law * shares(len(members), len(fixed), told), len(drawn), generator)
+        # The distribution of all ones given the fixed: that of all ones, times the share of choices that has the fixed
+        # so.
+        ones = draw_alike(distribution * shares(len(members), len(fixed), told), len(drawn), generator)
         for i, state in fixed.items():
             drawn[:, i] = state
         chosen = np.arange(len(free)) < (ones - told)[:, None]
@@ -279,12 +282,12 @@ def _draw_groups(model: Groups, drawn: Outcomes, evidence: Evidence, generator: 
 def _one_by_one(
     model: RecordModel, order: Sequence[int], drawn: Outcomes, evidence: Evidence, generator: np.random.Generator
 ) -> None:
-    """Each record by its law given those before it and what is known; equal beginnings are asked about once."""
+    """Draw each record given those before it and the known ones; equal beginnings share one inference."""
     for n, v in enumerate(order):
         before = list(order[:n])
         beginnings, which = np.unique(drawn[:, before], axis=0, return_inverse=True)
-        laws = [
+        distributions = [
             model.joint([v], {**evidence, **{u: (int(x),) for u, x in zip(before, row, strict=True)}})
             for row in beginnings
         ]
-        drawn[:, v] = _draw(np.stack(laws)[which.reshape(-1)], generator)
+        drawn[:, v] = _draw(np.stack(distributions)[which.reshape(-1)], generator)

@@ -19,7 +19,7 @@ _COUNT: Final = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """A period as the unit of a promise: what all records of any one period hold is kept as one secret.
+    """A period as the unit of a guarantee: what all records of any one period hold is kept as one secret.
 
     >>> from pufferdp.models.chain import MarkovChain
     >>> hours = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], step="1h")

@@ -1,10 +1,10 @@
 """Noise on a histogram that adds up to 0, so that the noisy histogram adds up to the number of records.
 
-How many records there are is public, so k bins are k−1 numbers, and noise that moves their sum is wasted. This law
-draws z over whole numbers with Σz = 0 and probability proportional to exp(−‖z‖₁/s): discrete Laplace noise of scale s
-on every bin, given that it adds up to 0.
+How many records there are is public, so k bins are k−1 numbers, and noise that moves their sum is wasted. This
+distribution draws z over whole numbers with Σz = 0 and probability proportional to exp(−‖z‖₁/s): discrete Laplace noise
+of scale s on every bin, given that it adds up to 0.
 
-Why it keeps the promise of independent noise of scale s: histograms x and x' of the same records both add up to n, so
+Why it keeps the guarantee of independent noise of scale s: histograms x and x' of the same records both add up to n, so
 every y that adds up to n has probability c·exp(−‖y−x‖₁/s) given x, with the same c for all x. Between x and x' it
 changes by a factor of at most exp(‖x−x'‖₁/s), as with independent noise; that is all that any mechanism here uses of
 its noise. One record that changes moves ‖x‖₁ by 2, so the DP loss is 2/s. Other sums have probability 0 under both.
@@ -45,7 +45,7 @@ _NO_NOISE: Final = 350.0
 
 
 @dataclass(frozen=True)
-class BalancedLaw:
+class BalancedDistribution:
     """Discrete Laplace noise on several whole numbers, given that it adds up to 0."""
 
     scale: float

@@ -1,4 +1,4 @@
-"""Certificates: what was promised, under which model, by which mechanism, at which parameters, from which version."""
+"""Certificates: what was guaranteed, under which model, by which mechanism, at which parameters, from which version."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SECRETS: Final = (
 )
 
 
-GOES_ON: Final = "The series goes on before and after what was read, and the promise holds for every record of it."
-"""What a promise says that was made from a part of a series."""
+GOES_ON: Final = "The series goes on before and after what was read, and the guarantee holds for every record of it."
+"""What a guarantee says that was made from a part of a series."""
 
 
 class CertificatePart(BaseModel):
@@ -53,7 +53,7 @@ class CertificatePart(BaseModel):
 
 
 class Guarantee(CertificatePart):
-    """The promise."""
+    """The guarantee."""
 
     adversary: str
     knows: str
@@ -92,11 +92,11 @@ class AccuracyPart(CertificatePart):
 
 
 class RangePart(CertificatePart):
-    """A stretch of the order column, both ends included."""
+    """A segment of the order column, both ends included."""
 
     from_: str | int | float | None = Field(alias="from", description="first place; null: no column says the order")
     to: str | int | float | None = Field(description="last place")
-    by: list[str] | None = Field(description="the people whose stretch it is, sorted; null: everybody's")
+    by: list[str] | None = Field(description="the people whose segment it is, sorted; null: everybody's")
 
 
 class RangesPart(CertificatePart):
@@ -138,7 +138,7 @@ class DataPart(CertificatePart):
         default=None, description="only where it is assumed that chains are independent although many of them are short"
     )
     beliefs: list[str] = Field(
-        description="what the promise rests on besides the model, because of how the data was read"
+        description="what the guarantee rests on besides the model, because of how the data was read"
     )
 
 

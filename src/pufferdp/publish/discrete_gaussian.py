@@ -1,4 +1,4 @@
-"""The discrete Gaussian law on whole numbers: P(x) proportional to exp(−x²/2s²) (Canonne, Kamath & Steinke 2020).
+"""The discrete Gaussian distribution on integers: P(x) proportional to exp(−x²/2s²) (Canonne, Kamath & Steinke 2020).
 
 Up to a scale of 100 its moments and tails are summed up term by term. Beyond, Euler's and Maclaurin's formula gives
 them to all digits of a double: the sum over whole numbers is the integral, and a short series in 1/s².
@@ -24,7 +24,7 @@ _FAR: Final = 40.0
 
 
 @dataclass(frozen=True)
-class DiscreteGaussianLaw:
+class DiscreteGaussianDistribution:
     """Noise on one whole number."""
 
     scale: float

@@ -19,8 +19,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.units import Unit
 
 FITTED: Final = (
-    "the model was fitted without differential privacy; if on this data, it is part of what leaks, and the promise is "
-    "weaker"
+    "the model was fitted without differential privacy; if on this data, it leaks too, and the guarantee is weaker"
 )
 KEY: Final = "effective_leakage"
 """The name of the effective leakage among the checks of a model file."""

@@ -25,8 +25,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.unforeseen import unforeseen
-from pufferdp.publish.balanced import BalancedLaw
-from pufferdp.publish.discrete_gaussian import DiscreteGaussianLaw
+from pufferdp.publish.balanced import BalancedDistribution
+from pufferdp.publish.discrete_gaussian import DiscreteGaussianDistribution
 from pufferdp.publish.noise_table import NoiseTable
 
 Codes = npt.NDArray[Any]
@@ -38,7 +38,7 @@ _AT_ONCE: Final = 1 << 18
 
 
 class NoiseKind(StrEnum):
-    """Which law the noise has."""
+    """Which distribution the noise has."""
 
     DISCRETE_LAPLACE = "discrete-laplace"
     LAPLACE = "laplace"
@@ -57,11 +57,11 @@ class Accuracy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseLaw:
+class NoiseDistribution:
     """Noise on every coordinate of an answer: independent, or balanced."""
 
     kind: NoiseKind
-    """Which law the noise of each coordinate has."""
+    """Which distribution the noise of each coordinate has."""
     scale: float
     """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret. Of noise by a
     table its expected size, as the scale is of Laplace noise."""
@@ -75,7 +75,7 @@ class NoiseLaw:
     Its probability is proportional to exp(−‖z‖₁/scale), as that of independent noise."""
 
     table: NoiseTable | None = None
-    """The law of noise by a table, on one count."""
+    """The distribution of noise by a table, on one count."""
     rounding: float = 0.0
     """The most that rounding a released number to a double adds to its error; 0 for whole numbers."""
 
@@ -86,9 +86,9 @@ class NoiseLaw:
             raise ParameterError("noise that adds up to 0 is discrete and for two or more numbers", value=self.kind)
 
     @property
-    def in_counts(self) -> BalancedLaw:
-        """The law of balanced noise, in counts."""
-        return BalancedLaw(self.counts_scale, self.coordinates)
+    def in_counts(self) -> BalancedDistribution:
+        """The distribution of balanced noise, in counts."""
+        return BalancedDistribution(self.counts_scale, self.coordinates)
 
     @property
     def counts_scale(self) -> float:
@@ -109,8 +109,8 @@ class NoiseLaw:
         if self.balanced:
             return self.unit * self.in_counts.expected_l1
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
-            return self.coordinates * self.unit * DiscreteGaussianLaw(self.counts_scale).expected_absolute
-        # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
+            return self.coordinates * self.unit * DiscreteGaussianDistribution(self.counts_scale).expected_absolute
+        # E|X| of the discrete Laplace distribution is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
         rate = 1 / self.counts_scale
         return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
 
@@ -128,15 +128,15 @@ class NoiseLaw:
         if self.balanced:
             return self.unit**2 * self.in_counts.squared
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
-            return self.coordinates * self.unit**2 * DiscreteGaussianLaw(self.counts_scale).variance
-        # The variance of the discrete Laplace law is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
+            return self.coordinates * self.unit**2 * DiscreteGaussianDistribution(self.counts_scale).variance
+        # The variance of the discrete Laplace distribution is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
         half = 1 / self.counts_scale / 2
         return self.coordinates * self.unit**2 * (1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
 
     def accuracy(self, beta: float) -> Accuracy:
         """The least alpha such that all coordinates err by less than alpha with probability 1−beta.
 
-        Of balanced noise on three or more coordinates a little more (see ``BalancedLaw.alpha``).
+        Of balanced noise on three or more coordinates a little more (see ``BalancedDistribution.alpha``).
         """
         beta = checks.probability(beta, "beta")
         if self.scale == 0:
@@ -152,7 +152,9 @@ class NoiseLaw:
         if self.kind is NoiseKind.GAUSSIAN:
             return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2) + self.rounding, beta=beta)
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
-            return Accuracy(alpha=self.unit * DiscreteGaussianLaw(self.counts_scale).least_error(each), beta=beta)
+            return Accuracy(
+                alpha=self.unit * DiscreteGaussianDistribution(self.counts_scale).least_error(each), beta=beta
+            )
         # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
         s = self.counts_scale
         tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
@@ -180,7 +182,7 @@ class NoiseLaw:
         if self.kind is NoiseKind.GAUSSIAN:
             return np.array([math.erfc(gap / (self.scale * math.sqrt(2))) / 2 for gap in gaps])
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
-            return DiscreteGaussianLaw(self.counts_scale).at_least(np.rint(gaps / self.unit))
+            return DiscreteGaussianDistribution(self.counts_scale).at_least(np.rint(gaps / self.unit))
         if self.table is not None:
             return self.table.at_least(np.rint(gaps))
         if self.kind is NoiseKind.LAPLACE:
@@ -275,7 +277,7 @@ class SeededSampler:
     warning: str | None = SEEDED
 
     def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
-        """The difference of two geometric variables has the discrete Laplace law."""
+        """The difference of two geometric variables has the discrete Laplace distribution."""
         p = -math.expm1(-1 / scale)
         up, down = self._generator.geometric(p, len(exact)), self._generator.geometric(p, len(exact))
         return [int(v) for v in np.asarray(exact, dtype=np.int64) + up - down]
@@ -289,7 +291,7 @@ class SeededSampler:
         return [float(v) for v in np.asarray(exact) + self._generator.normal(0.0, scale, len(exact))]
 
     def discrete_gaussian(self, exact: list[int], scale: float) -> list[int]:
-        """Whole numbers, each accepted as often as its share of a Laplace law asks (Canonne et al. 2020)."""
+        """Whole numbers, each accepted as often as its share of a Laplace distribution asks (Canonne et al. 2020)."""
         width = math.floor(scale) + 1
         out = []
         for value in exact:
@@ -310,28 +312,30 @@ class SeededSampler:
         return self._generator.bytes(count)
 
 
-def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
-    """The exact answer plus noise: in counts for discrete and Gaussian laws, in the answer's units for Laplace's."""
-    if not (math.isfinite(law.scale) and law.scale >= 0):
-        raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and 0 or more", value=law.scale)
-    if law.scale == 0:
-        return exact  # the law of the answer is the same under every secret: there is nothing to hide
-    if law.balanced:
-        noise = law.in_counts.draw(lambda count, scale: sampler.discrete_laplace([0] * count, scale))
+def draw(distribution: NoiseDistribution, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
+    """The exact answer plus noise: in counts for discrete and Gaussian noise, in the answer's units for Laplace."""
+    if not (math.isfinite(distribution.scale) and distribution.scale >= 0):
+        raise ParameterError(
+            f"noise scale is {distribution.scale:g}; it must be finite and 0 or more", value=distribution.scale
+        )
+    if distribution.scale == 0:
+        return exact  # the distribution of the answer is the same under every secret: there is nothing to hide
+    if distribution.balanced:
+        noise = distribution.in_counts.draw(lambda count, scale: sampler.discrete_laplace([0] * count, scale))
         return [int(v) + z for v, z in zip(exact, noise, strict=True)]
-    if law.table is not None:
-        return in_doubles([int(v) + law.table.draw(sampler.bytes) for v in exact])
-    if law.kind is NoiseKind.DISCRETE_LAPLACE:
-        return in_doubles(sampler.discrete_laplace([int(v) for v in exact], law.counts_scale))
-    if law.kind is NoiseKind.DISCRETE_GAUSSIAN:
-        return in_doubles(sampler.discrete_gaussian([int(v) for v in exact], law.counts_scale))
+    if distribution.table is not None:
+        return in_doubles([int(v) + distribution.table.draw(sampler.bytes) for v in exact])
+    if distribution.kind is NoiseKind.DISCRETE_LAPLACE:
+        return in_doubles(sampler.discrete_laplace([int(v) for v in exact], distribution.counts_scale))
+    if distribution.kind is NoiseKind.DISCRETE_GAUSSIAN:
+        return in_doubles(sampler.discrete_gaussian([int(v) for v in exact], distribution.counts_scale))
     values = [float(v) for v in exact]
     # OpenDP turns NaN into 0 and lets infinities saturate without a word.
     if not all(math.isfinite(v) for v in values):
         raise ParameterError("the exact answer is not a finite number; noise cannot protect it")
-    if law.kind is NoiseKind.GAUSSIAN:
-        return sampler.gaussian(values, law.counts_scale)
-    return sampler.laplace(values, math.nextafter(law.scale, math.inf))
+    if distribution.kind is NoiseKind.GAUSSIAN:
+        return sampler.gaussian(values, distribution.counts_scale)
+    return sampler.laplace(values, math.nextafter(distribution.scale, math.inf))
 
 
 def in_doubles(counts: list[int]) -> list[int]:
@@ -359,7 +363,9 @@ def thresholds(channel: npt.ArrayLike) -> tuple[tuple[int, ...], ...]:
     for x, row in enumerate(rows):
         row[x] = 2**64 - (sum(row) - row[x])
         if row[x] < 0 or min(row) < 0:
-            raise ParameterError(f"row {x + 1} of the channel is no law; it must be probabilities that sum to 1")
+            raise ParameterError(
+                f"row {x + 1} of the channel is no distribution; it must be probabilities that sum to 1"
+            )
     return tuple(tuple(row) for row in rows)
 
 
@@ -372,7 +378,7 @@ def pass_channel(states: Codes, shares: Sequence[Sequence[int]], sampler: Sample
     """Pass each state through the channel, each on its own; states are whole numbers from 0.
 
     A record is compared with 64 random bits. The first eight decide but for one in 256 records, so only these get the
-    other 56: the law is the same, and an eighth of the randomness is used.
+    other 56: the distribution is the same, and an eighth of the randomness is used.
     """
     out = np.empty_like(states)
     for begin in range(0, len(states), _AT_ONCE):
@@ -417,20 +423,20 @@ class ChainShares:
     """A chain of flips in whole 2^-64ths, as it is drawn; the first state is none, the second a flip."""
 
     start: tuple[int, int]
-    """The law of the first flip."""
+    """The distribution of the first flip."""
     transition: tuple[tuple[int, int], tuple[int, int]]
-    """The law of the next one, a row for what the last was."""
+    """The distribution of the next one, a row for what the last was."""
 
     @classmethod
     def of(cls, start: npt.ArrayLike, transition: npt.ArrayLike) -> ChainShares:
-        """From laws: flips that change are rounded up."""
+        """From distributions: flips that change are rounded up."""
         (a, b), (c, d) = thresholds(transition)
-        return cls(law_thresholds(start), ((a, b), (c, d)))
+        return cls(distribution_thresholds(start), ((a, b), (c, d)))
 
 
-def law_thresholds(law: npt.ArrayLike) -> tuple[int, int]:
-    """A law of two values in whole 2^-64ths, as it is drawn: the second is rounded up, the first gets the rest."""
-    _, second = (Fraction(float(p)) for p in np.asarray(law, dtype=float))
+def distribution_thresholds(distribution: npt.ArrayLike) -> tuple[int, int]:
+    """A distribution of two values in multiples of 2^-64, as drawn: the second is rounded up."""
+    _, second = (Fraction(float(p)) for p in np.asarray(distribution, dtype=float))
     share = math.ceil(second * 2**64)
     if not 0 <= share <= 2**64:
         raise ParameterError(f"the second probability is {float(second):g}; it must lie between 0 and 1")
@@ -448,7 +454,7 @@ def chain_of_flips(
 
     Args:
         begins: where a new chain begins, whose first flip does not depend on any other.
-        shares: the law of such a first flip, and that of the next one given the last.
+        shares: the distribution of such a first flip, and that of the next one given the last.
         sampler: where the bits come from.
         last: whether the record before all these was flipped; for series that come in pieces.
     """

@@ -1,7 +1,7 @@
 """Noise on a count by a table: a share of 2^64 for each whole number, and geometric tails.
 
-Every probability is a whole number over 2^64, so the law that is drawn is the law that was checked: a word of 64 random
-bits is compared with whole thresholds, and in a tail one word after the other says whether to go on.
+Every probability is a whole number over 2^64, so the distribution that is drawn is the distribution that was checked: a
+word of 64 random bits is compared with whole thresholds, and in a tail one word after the other says whether to go on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_SHARES: Final = 1001
 
 @dataclass(frozen=True)
 class NoiseTable:
-    """The law of whole noise in 2^-64ths."""
+    """The distribution of whole noise in 2^-64ths."""
 
     shares: tuple[int, ...]
     """Of the whole numbers from −reach to reach."""
@@ -70,7 +70,7 @@ class NoiseTable:
         }
 
     @cached_property
-    def law(self) -> WholeNoise:
+    def distribution(self) -> WholeNoise:
         """The same in doubles."""
         low, high = (share / _WHOLE for share in self.tails)
         return WholeNoise(np.array([share / _WHOLE for share in self.shares]), (low, high), self.ratio / _WHOLE)
@@ -83,31 +83,31 @@ class NoiseTable:
     @property
     def expected_absolute(self) -> float:
         """E|Z|."""
-        return self.law.expected_absolute
+        return self.distribution.expected_absolute
 
     @property
     def variance(self) -> float:
         """E Z², about 0 and not about the mean: the expected squared error."""
-        q, numbers = self.law.ratio, np.arange(-self.reach, self.reach + 1, dtype=float)
+        q, numbers = self.distribution.ratio, np.arange(-self.reach, self.reach + 1, dtype=float)
         first = self.reach + 1
         # With J geometric, E(first + J)² = first² + 2·first·q/(1−q) + q(1+q)/(1−q)².
         tail = first**2 + 2 * first * q / (1 - q) + q * (1 + q) / (1 - q) ** 2
-        return float(numbers**2 @ self.law.masses) + sum(self.law.tails) * tail
+        return float(numbers**2 @ self.distribution.masses) + sum(self.distribution.tails) * tail
 
     def log_probability(self, numbers: Floats) -> Floats:
         """Of whole numbers, also so far out that their probability is less than a double holds."""
-        whole, law = np.asarray(numbers, dtype=np.int64), self.law
+        whole, distribution = np.asarray(numbers, dtype=np.int64), self.distribution
         beyond = np.abs(whole) - self.reach - 1
-        near = np.log(law.masses)[np.clip(whole + self.reach, 0, 2 * self.reach)]
-        low, high = (math.log(tail) + math.log1p(-law.ratio) for tail in law.tails)
+        near = np.log(distribution.masses)[np.clip(whole + self.reach, 0, 2 * self.reach)]
+        low, high = (math.log(tail) + math.log1p(-distribution.ratio) for tail in distribution.tails)
         tails = np.where(whole < 0, low, high)
-        return np.asarray(np.where(beyond < 0, near, tails + beyond * math.log(law.ratio)))
+        return np.asarray(np.where(beyond < 0, near, tails + beyond * math.log(distribution.ratio)))
 
     def at_least(self, numbers: Floats) -> Floats:
         """P(Z ≥ m) for whole numbers m."""
         whole, reach = np.asarray(numbers, dtype=np.int64), self.reach
-        (low, high), q = self.law.tails, self.law.ratio
-        above = np.append(np.cumsum(self.law.masses[::-1])[::-1], 0.0) + high  # from each number inside on
+        (low, high), q = self.distribution.tails, self.distribution.ratio
+        above = np.append(np.cumsum(self.distribution.masses[::-1])[::-1], 0.0) + high  # from each number inside on
         inside = above[np.clip(whole + reach, 0, 2 * reach + 1)]
         right = high * q ** np.maximum(whole - reach - 1, 0).astype(float)
         left = 1 - low * q ** np.maximum(-reach - whole, 0).astype(float)

@@ -58,7 +58,7 @@ class Reading:
     independent: bool = False
     id: str | None = None
     first: Place | None = None
-    """Read a stretch of the order column, from this place on; the series goes on before it."""
+    """Read a segment of the order column, from this place on; the series goes on before it."""
     last: Place | None = None
     """Read up to this place; the series goes on past it."""
     model: Model | None = None
@@ -91,7 +91,7 @@ class Reading:
 
     @property
     def is_part(self) -> bool:
-        """Whether a stretch of a longer series is read."""
+        """Whether a segment of a longer series is read."""
         return self.first is not None or self.last is not None
 
     def check(self, model: Model) -> Layout:

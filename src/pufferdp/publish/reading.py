@@ -188,7 +188,7 @@ def check_people(model: Model, series: Series, records: int) -> None:
 
 
 def check_moves(model: Model, series: Series) -> None:
-    """Refuse data with a move that the model calls impossible: its promise says nothing about them.
+    """Refuse data with a move that the model calls impossible: its guarantee says nothing about them.
 
     Whoever sees a release knows that there is none; certificates say so.
     """
@@ -246,7 +246,7 @@ def _refuse_path(
     what = f"a chain that begins with {names[0]}" if not wrong else f"{names[-1]} after {', '.join(names[:-1])}"
     what += f", {steps[wrong]} steps later" if wrong and steps[wrong] > 1 else ""
     raise ValuesError(
-        f"the data has {what}, and with what went before the model calls that impossible: its promise says nothing "
+        f"the data has {what}, and with what went before the model calls that impossible: its guarantee says nothing "
         f"about such data; {_WAY_OUT}",
         value=model.labels[int(own[wrong])],
     )
@@ -264,7 +264,7 @@ def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]]
             what = move if steps else f"a chain that begins with {model.labels[y]!r}"
             raise ValuesError(
                 f"the data has {what} at step {slot + 1} of {model.steps} of its {model.period}, and the model calls "
-                f"that impossible: its promise says nothing about such data; {_WAY_OUT}",
+                f"that impossible: its guarantee says nothing about such data; {_WAY_OUT}",
                 value=model.labels[y],
             )
 
@@ -286,7 +286,7 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
     move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
     what = f"a chain that begins with {model.labels[y]!r}" if x < 0 else f"a move {move}"
     raise ValuesError(
-        f"the data has {what}, and the model calls that impossible: its promise says nothing about such data; "
+        f"the data has {what}, and the model calls that impossible: its guarantee says nothing about such data; "
         f"{_WAY_OUT}",
         value=model.labels[y],
     )
@@ -396,7 +396,7 @@ def facts_of(
 
 
 def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_bins: bool = False) -> list[str]:
-    """What a promise rests on besides the model, because of how the data was read.
+    """What a guarantee rests on besides the model, because of how the data was read.
 
     ``within_bins``: numbers are released, and the model speaks of the bins that they lie in alone.
     """
@@ -440,7 +440,7 @@ def moves_fact(facts: Mapping[str, Any], model: Model) -> list[str]:
 
 
 def believing(facts: Mapping[str, Any]) -> str:
-    """The sentence on assumptions that ends a promise; none where there are none."""
+    """The sentence on assumptions that ends a guarantee; none where there are none."""
     listed = facts["beliefs"]
     return f" This believes that {', and that '.join(listed)}." if listed else ""
 
@@ -495,9 +495,9 @@ def check_restarts(layout: Layout, counts: Counts) -> None:
 
 
 def check_start(model: Model, counts: Counts) -> None:
-    """Refuse a law of the first record where chains begin after gaps."""
+    """Refuse a distribution of the first record where chains begin after gaps."""
     if counts.restarts and any(chain.given_start is not None for chain in chains_of(model)):
         raise NotApplicableError(
-            f"{counts.restarts} chain(s) begin after a gap, and the model's start law is for the first record only; "
+            f"{counts.restarts} chain(s) begin after a gap, and the model's start is for the first record only; "
             'use start "stationary" or "any"'
         )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _NOT_FOR_TABLES: Final = {
     "delta": ", whose questions are answered with noise that needs none",
-    "unit": ", whose promise is about single records",
+    "unit": ", whose guarantee is about single records",
     "mechanism": ", whose questions have a mechanism each, for one loss by the lowest curve",
 }
 """Why something does not go with a table, where that can be said."""
@@ -132,7 +132,7 @@ def release(
     """Release one answer, a table of answers, or what a DP algorithm of one's own returns.
 
     One query of all records together is an answer, made by the best mechanism for it. Several queries (a list), a query
-    of each group (``per``) or one that tables alone have make a table, for one promise. An OpenDP measurement
+    of each group (``per``) or one that tables alone have make a table, for one guarantee. An OpenDP measurement
     (``measurement``) is run on the values of the column, and what its map states is carried over by a leakage curve.
 
     Args:
@@ -142,7 +142,7 @@ def release(
         model: the model or class the guarantee is for: a model, the path of its file, its content, or a fit.
         column: the column with states or numbers; ``"a,b"`` or two names read the states of both as pairs.
         query: a Query, its name as on the command line, or a list of them.
-        epsilon: the promise, of a table for all of it; with a measurement the most that may be promised.
+        epsilon: the guarantee, of a table for all of it; with a measurement the most that may be guaranteed.
         measurement: in place of a query, an OpenDP measurement on a vector of the column's values.
         per: a row for each ``person`` of ``by``, each value of a public column, each ``day``, ``hour`` or ``week``, or
             for each of one of the first two and a period.
@@ -158,14 +158,14 @@ def release(
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
         last: read only those up to this place, itself included; a date is the whole day. With either, the series goes
-            on before and after what is read, and the promise is for all of it.
+            on before and after what is read, and the guarantee is for all of it.
         bins: edges that turn numbers into states, where the model has none.
         id: for models that are not chains, the column that says which record a row is.
         secrets: of one answer: secrets of one's own and their pairs; by default every record's value is a secret.
         clip: range of the numbers of a sum or mean.
         mechanism: of one answer: a mechanism by name; the best that applies by default.
         beta: accuracy is certified at probability 1−beta.
-        delta: of one answer: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
+        delta: of one answer: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
         unit: of one answer: a period whose records are one secret together: hour, day, week, a duration, or a number of
             records.
         sampler: where noise comes from; the operating system by default.

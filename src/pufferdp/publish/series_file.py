@@ -62,7 +62,7 @@ class SeriesFile:
         """Let ``write`` make the file: in its place; if charged, else beside the ledger or in the temporary folder.
 
         It is drawn anew for each place. Nobody has seen what was drawn before, so what is published in the end is one
-        draw of the same law.
+        draw of the same distribution.
         """
         try:
             return self._place.fill(write)

@@ -162,9 +162,9 @@ def _judge(
         of_whole = "the number of records" if ranks else of_whole
         more = f"{percent(share)} of" if share < 1 else "as large as" if share == 1 else "larger than"
         bound = f"error bound{f' of {query}' * in_table}{f' in {group}' * bool(group)} ({how_far})"
-        promise = "τ" if kind == "flow" else "ε"
+        guarantee = "τ" if kind == "flow" else "ε"
         sentence = (
-            f"Not useful at this {promise}: the {sure} {bound} is {more} {of_whole} ({number(largest)}). {remedy}"
+            f"Not useful at this {guarantee}: the {sure} {bound} is {more} {of_whole} ({number(largest)}). {remedy}"
         )
     return Verdict(query=query, useful=useful, error=error, largest=largest, sentence=sentence)
 

@@ -86,7 +86,7 @@ def _template() -> jinja2.Template:
 
 
 def notebook(page: Page) -> str:
-    """A page in brief: what is promised, and how accurate it is. All is escaped; nothing is loaded and nothing runs."""
+    """A page in brief: the guarantee and the accuracy. All text is escaped; the page loads and runs nothing."""
     verdict, warnings = Words(page.verdict), Words(tuple(f"Warning: {warning}" for warning in page.warnings))
     blocks = (block for section in page.sections_for(Medium.NOTEBOOK) for block in section.blocks)
     lead = Words((page.lead,) if page.lead else ())

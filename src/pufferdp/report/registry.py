@@ -18,12 +18,12 @@ from pufferdp.publish.certificate import (
     TABLE_SCHEMA,
 )
 from pufferdp.report.page import Block, Page
-from pufferdp.report.pages.answers import answer_page, answer_promise
-from pufferdp.report.pages.flips import flip_promise, series_page
-from pufferdp.report.pages.flows import flow_page, flow_promise
-from pufferdp.report.pages.measurements import measurement_certificate_page, measurement_promise
-from pufferdp.report.pages.redaction import redaction_certificate_page, redaction_promise
-from pufferdp.report.pages.tables import table_page, table_promise
+from pufferdp.report.pages.answers import answer_guarantee, answer_page
+from pufferdp.report.pages.flips import flip_guarantee, series_page
+from pufferdp.report.pages.flows import flow_guarantee, flow_page
+from pufferdp.report.pages.measurements import measurement_certificate_page, measurement_guarantee
+from pufferdp.report.pages.redaction import redaction_certificate_page, redaction_guarantee
+from pufferdp.report.pages.tables import table_guarantee, table_page
 from pufferdp.report.text import wrap_sentence
 
 _PAGES: dict[str, Callable[[dict[str, Any], Any], Page]] = {
@@ -34,13 +34,13 @@ _PAGES: dict[str, Callable[[dict[str, Any], Any], Page]] = {
     MEASUREMENT_SCHEMA: measurement_certificate_page,
     TABLE_SCHEMA: table_page,
 }
-_PROMISES: dict[str, Callable[[dict[str, Any]], tuple[Block, ...]]] = {
-    SCHEMA: answer_promise,
-    SERIES_SCHEMA: flip_promise,
-    FLOW_SCHEMA: flow_promise,
-    REDACTION_SCHEMA: redaction_promise,
-    MEASUREMENT_SCHEMA: measurement_promise,
-    TABLE_SCHEMA: table_promise,
+_GUARANTEES: dict[str, Callable[[dict[str, Any]], tuple[Block, ...]]] = {
+    SCHEMA: answer_guarantee,
+    SERIES_SCHEMA: flip_guarantee,
+    FLOW_SCHEMA: flow_guarantee,
+    REDACTION_SCHEMA: redaction_guarantee,
+    MEASUREMENT_SCHEMA: measurement_guarantee,
+    TABLE_SCHEMA: table_guarantee,
 }
 
 
@@ -65,9 +65,9 @@ def certificate_page(certificate: Any, comparison: Comparison | None = None) -> 
     return _PAGES[schema](raw, comparison)
 
 
-def promise_of(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What a certificate that holds promises: what ``verify`` prints."""
-    return _PROMISES[certificate["schema"]](certificate)
+def guarantee_of(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What a certificate that holds guarantees: what ``verify`` prints."""
+    return _GUARANTEES[certificate["schema"]](certificate)
 
 
 _MOST_NAMED = 10
@@ -93,7 +93,7 @@ def vouched_words(vouched: Mapping[str, Any]) -> str:
             f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}: "
             "give verify the table to compare the two."
         )
-    return f"A series of {vouched['records']:,} records; the certificate has their law, and not the records."
+    return f"A series of {vouched['records']:,} records; the certificate has their distribution, and not the records."
 
 
 def _written(numbers: Any, labels: Sequence[str] | None) -> str:

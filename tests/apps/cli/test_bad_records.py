@@ -39,8 +39,8 @@ def file(name: str, path: Any, *words: str, **files: Any) -> Case:
     return model(f"BIF file {name}", {"type": "bayesian_network", "bif": path}, *words, **files)
 
 
-def law(*first: float) -> dict[str, Any]:
-    """The usual groups with another law of the first."""
+def distribution(*first: float) -> dict[str, Any]:
+    """The usual groups with another distribution of the first."""
     return {**GROUPS, "positives": [list(first), GROUPS["positives"][1]]}
 
 
@@ -124,10 +124,10 @@ TABLES = [
 ]
 
 GROUPED = [
-    model("one law too few", {**GROUPS, "positives": GROUPS["positives"][:1]}, "1 laws", "2 groups"),
-    model("law too short", law(0.5, 0.5), "law 1", "2 probabilities", "group of 4 needs 5"),
-    model("law sums to 1.1", law(0.1, 0.15, 0.5, 0.15, 0.2), "law 1", "1.1", "sum to 1"),
-    model("law negative", law(1.1, -0.1, 0, 0, 0), "law 1", "-0.1", "between 0 and 1"),
+    model("one distribution too few", {**GROUPS, "positives": GROUPS["positives"][:1]}, "1 distributions", "2 groups"),
+    model("distribution too short", distribution(0.5, 0.5), "distribution 1", "2 probabilities", "group of 4 needs 5"),
+    model("distribution sums to 1.1", distribution(0.1, 0.15, 0.5, 0.15, 0.2), "distribution 1", "1.1", "sum to 1"),
+    model("distribution negative", distribution(1.1, -0.1, 0, 0, 0), "distribution 1", "-0.1", "between 0 and 1"),
     model("group of none", {**GROUPS, "sizes": [4, 0]}, "group 2 is 0", "1 or more"),
     model("group of -2", {**GROUPS, "sizes": [4, -2]}, "group 2 is -2", "1 or more"),
     model("group of 2.5", {**GROUPS, "sizes": [4, 2.5]}, "sizes.1 is 2.5", "whole number"),

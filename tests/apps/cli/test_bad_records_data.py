@@ -186,7 +186,9 @@ REFUSED = [
     weather("gk16", "--id who --adversary pufferfish --mechanism gk16", "gk16", "not a chain", code=3),
     weather("quilt-approx", "--id who --mechanism quilt-approx", "quilt-approx", "not a chain", code=3),
     other("quilts in groups", ANY, ILL, "--mechanism quilt-exact", "quilt-exact", "inside a group", code=3),
-    other("laws in groups", ANY, ILL, "--adversary pufferfish --mechanism wasserstein", "inside a group", code=3),
+    other(
+        "distributions in groups", ANY, ILL, "--adversary pufferfish --mechanism wasserstein", "inside a group", code=3
+    ),
     other(
         "quilts in a table",
         JOINT,

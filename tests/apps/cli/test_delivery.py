@@ -432,7 +432,7 @@ def test_a_series_that_can_go_nowhere(name: str, run: Run, folder: Path, monkeyp
         assert hidden is not None
         content = told(result)
         check_whole(content, verb)
-        window = [n for n, law in enumerate(content["redaction_probabilities"], 1) if law == [1, 1]]
+        window = [n for n, distribution in enumerate(content["redaction_probabilities"], 1) if distribution == [1, 1]]
         assert hidden[1].strip() == f"{window[0]}-{window[-1]}"
 
 

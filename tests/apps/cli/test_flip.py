@@ -31,7 +31,7 @@ def test_a_file_is_flipped_and_certified(run: Run, folder: Path) -> None:
     assert len(lines) == 13
     checked = run("verify", "c.json")
     assert checked.code == 0
-    assert "The promise is for one release" in checked.out
+    assert "The guarantee is for one release" in checked.out
     assert all(len(line) <= 100 for line in checked.out.splitlines())
 
 

@@ -43,7 +43,7 @@ def test_a_flow_is_released_kept_and_verified(privacy: str, run: Run, folder: Pa
     assert "total variation of at most 0.1" in " ".join(checked.out.split())
     said = run(*FLOW, "--privacy", privacy)
     assert all(len(line) <= 100 for line in said.out.splitlines())
-    assert "Not promised" in said.out
+    assert "Not guaranteed" in said.out
 
 
 def test_the_numbers_of_the_notes(run: Run) -> None:
@@ -121,8 +121,8 @@ def test_a_flow_is_charged_to_a_budget_of_its_own_kind(run: Run, folder: Path) -
     create = ["ledger", "create", "l.db", "--dataset"]
     made = run(*create, "f", "--model", "m.json", "--tau", ".15", "--eta", ".01", "--json")
     assert made.code == 0, made.err
-    promise = {"kind": "total-variation", "tau": 0.15, "eta": 0.01, "privacy": "joint", "kernels": "orbit"}
-    assert made.json["budget"] == promise
+    guarantee = {"kind": "total-variation", "tau": 0.15, "eta": 0.01, "privacy": "joint", "kernels": "orbit"}
+    assert made.json["budget"] == guarantee
     assert run(*create, "e", "--model", "m.json", "--budget", "2").code == 0
     charged = [*FLOW, "--ledger", "l.db", "--dataset", "f"]
     done = run(*charged, "--out", "f.json")

@@ -81,7 +81,7 @@ def test_over_budget(run: Run) -> None:
 
 
 def test_a_release_that_leaves_nothing_says_so(run: Run, folder: Path) -> None:
-    """A count over three states by exact-laplace at the whole budget: its promise holds alone."""
+    """A count over three states by exact-laplace at the whole budget: its guarantee holds alone."""
     states, table = ["rest", "light", "active"], [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
     write(folder, {"m.json": {"type": "markov_chain", "states": states, "transition": table}})
     run(*CREATE)
@@ -90,7 +90,7 @@ def test_a_release_that_leaves_nothing_says_so(run: Run, folder: Path) -> None:
     assert "Nothing more can be released from it." in " ".join(done.out.split())
     refused = run(*CHARGED, "--epsilon", "0.001")
     assert refused.code == 3
-    assert "a promise of its own counts for a single release only" in refused.err
+    assert "a guarantee of its own counts for a single release only" in refused.err
 
 
 def test_several_data_sets(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""``pufferdp ledger`` on stretches and people: charged by hand, shown, planned against, refused with what is left."""
+"""``pufferdp ledger`` on segments and people: charged by hand, shown, planned against, refused with what is left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def books(run: Run, folder: Path) -> Path:
     return folder
 
 
-def test_what_is_left_for_a_stretch(run: Run, books: Path) -> None:
+def test_what_is_left_for_a_segment(run: Run, books: Path) -> None:
     assert run(*CHARGE, "--dp-epsilon", ".04", "--from", "2024-05-02", "--to", "2024-05-03").code == 0
     shown = json.loads(run(*SHOW, "--json", "--from", "2024-05-03", "--to", "2024-05-03").out)
     assert shown["spent_dp"] == pytest.approx(0.24)

@@ -1,4 +1,4 @@
-"""Odd but valid input is answered: exit 0, the promised keys, finite numbers."""
+"""Odd but valid input is answered: exit 0, the guaranteed keys, finite numbers."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_plan_is_made(
         assert candidate["applies"] == (candidate["reason"] is None)
         if candidate["applies"]:
             assert candidate["scale"] == pytest.approx(candidate["lipschitz"] * candidate["sigma"])
-            # The answer of a chain that cannot vary needs no noise, and only the laws of the answer can tell.
+            # The answer of a chain that cannot vary needs no noise, and only the distributions of the answer can tell.
             assert candidate["scale"] > 0 or candidate["mechanism"] in ("wasserstein", "exact-laplace")
             assert set(candidate["accuracy"]) == {"alpha", "beta"}
             best = best or candidate
@@ -218,7 +218,7 @@ def test_a_release_is_made(
     result = run(*usual, *epsilon, *more, "--adversary", adversary, "--json", "--out", "r.json")
     large = "--epsilon" in more and float(more[more.index("--epsilon") + 1]) > 20
     assert result.code == 0, result.err
-    assert ("promises next to nothing" in result.err) == bool(result.err) == large
+    assert ("guarantees next to nothing" in result.err) == bool(result.err) == large
     release = result.json
     assert set(release) == {"verdict", "answer", "intervals", "estimate", "denoised", "labels", "certificate"}
     assert set(release["certificate"]) == CERTIFICATE_KEYS
@@ -274,7 +274,7 @@ def test_a_model_is_fitted_and_used(
     write(folder, {"d.csv": data})
     result = run("fit", "d.csv", "--column", "activity", *more, *confidence, "--json", "--out", "m.json")
     assert (result.code, result.err) == (0, "")
-    # A class keeps states that were never left: nothing is known of their rows, and all laws are in it.
+    # A class keeps states that were never left: nothing is known of their rows, and all distributions are in it.
     kept = ["c"] if confidence and data == FITS["state that is never left"][0] else []
     assert result.json["states"] == states + kept
     assert result.json["type"] == ("markov_interval" if confidence else "markov_chain")

@@ -166,7 +166,7 @@ def test_another_id_column_is_found_by_the_hash(run: Run, folder: Path) -> None:
 NAMES = [f"home {a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase][: sum(EXACT)]
 MODELS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "network": (line(NAMES), ["--id", "who"]),
-    # The law keeps the credible interval, which the constant noise decides alone, away from the exact counts.
+    # The distribution keeps the credible interval, which the constant noise decides alone, away from the exact counts.
     "groups": (
         {"type": "groups", "sizes": [4] * 100, "positives": [[0.3, 0.3, 0.2, 0.1, 0.1]] * 100, "states": ["no", "yes"]},
         ["--adversary", "pufferfish"],

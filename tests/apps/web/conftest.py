@@ -66,18 +66,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     ledger = folder / "books.db"
     model = pufferdp.load_model(DEMO / "wearer.json")
-    promise = pufferdp.FlowBudget(tau=0.5, eta=0.05, privacy="joint")
+    guarantee = pufferdp.FlowBudget(tau=0.5, eta=0.05, privacy="joint")
     planned = pufferdp.plan_flow(model, eta=0.05, tau=0.1, length=2016).to_dict()["candidates"]
     sigma = next(one["sigma"] for one in planned if one["mechanism"] == "flow-simplex")
     with pufferdp.Ledger(ledger, create=True) as books:
         books.create("ward", model=model, budget=8.0)
         books.create("series", model=model, budget=2.0)
         books.create("tiny", model=model, budget=0.05)
-        books.create("ward, how it moves", model=model, budget=promise)
+        books.create("ward, how it moves", model=model, budget=guarantee)
         for _ in range(2):
             charge = flow_charge(
                 model=model_digest(model),
-                promise=replace(promise, tau=0.1),
+                guarantee=replace(guarantee, tau=0.1),
                 add=False,
                 mechanism="flow-simplex",
                 kappa=None,

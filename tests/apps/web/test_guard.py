@@ -268,10 +268,10 @@ def test_leakage_of_odd_chains_is_answered(body: dict[str, Any], tmp_path: Path)
     TARGETS["page"].run(json_bytes({"job": "leakage", "body": body}), tmp_path)
 
 
-def test_a_promise_beyond_all_measure_is_refused(tmp_path: Path) -> None:
+def test_a_guarantee_beyond_all_measure_is_refused(tmp_path: Path) -> None:
     """It was designed for, and no JSON holds what is infinite."""
     body = {"model": "m", "length": 12, "private": [3], "epsilon": 1e308}
-    with pytest.raises(ParameterError, match=r"epsilon is 1e\+308; above 1e\+100 it promises nothing"):
+    with pytest.raises(ParameterError, match=r"epsilon is 1e\+308; above 1e\+100 it guarantees nothing"):
         TARGETS["page"].run(json_bytes({"job": "design", "body": body}), tmp_path)
 
 

@@ -15,7 +15,7 @@ import pytest
 import pufferdp
 from pufferdp.apps.web import workers
 from pufferdp.apps.web.workers import Worker
-from pufferdp.report.pages.answers import plan_promise, plan_verdict
+from pufferdp.report.pages.answers import plan_guarantee, plan_verdict
 from tests.apps.cli.conftest import Run, folder, run  # noqa: F401
 from tests.apps.web.conftest import DEMO, Served
 
@@ -104,7 +104,7 @@ def test_slow_mechanisms_come_later(served: Served) -> None:
     ours = pufferdp.plan(pufferdp.load_model(DEMO / "wearer.json"), "count:active", epsilon=1.0, length=2016)
     assert [c["mechanism"] for c in last["candidates"]] == [c.mechanism for c in ours.candidates]
     assert tuple(last["verdict"]) == (*plan_verdict(ours), ours.problem.checked.sentence)
-    assert last["promise"] == str(plan_promise(ours))
+    assert last["guarantee"] == str(plan_guarantee(ours))
     assert [c["scale"] for c in last["candidates"]] == [c["scale"] for c in ours.to_dict()["candidates"]]
 
 

@@ -84,7 +84,7 @@ def test_a_newcomer_is_answered_at_once(page: Any, pictures: Path) -> None:
 
 def test_a_file_is_planned_released_charged_and_verified(page: Any, served: Served, pictures: Path) -> None:
     give(page, "plan", "ward.csv", week())
-    page.wait_for_selector("#plan .warning")  # a model fitted on the data weakens the promise
+    page.wait_for_selector("#plan .warning")  # a model fitted on the data weakens the guarantee
     assert page.locator("#plan option", has_text="ward.csv").count() >= 1
     page.get_by_label("Model", exact=True).locator("visible=true").select_option("wearer")
     slider = page.locator("#plan input[type=range]")

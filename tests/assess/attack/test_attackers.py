@@ -78,9 +78,9 @@ def test_guesses_are_the_best_of_all(case: tuple[MarkovChain, Any, int], data: A
     assert weights[tuple(path)] == pytest.approx(weights.max(), rel=1e-9)
     aware = CorrelationAware().guess(z, chain, channel)
     for i in range(n):
-        law = weights.sum(axis=tuple(j for j in range(n) if j != i))
-        assert law[aware[i]] == pytest.approx(law.max(), rel=1e-9)
-        assert beliefs(z, chain, channel)[i] == pytest.approx(law / law.sum(), abs=1e-12)
+        distribution = weights.sum(axis=tuple(j for j in range(n) if j != i))
+        assert distribution[aware[i]] == pytest.approx(distribution.max(), rel=1e-9)
+        assert beliefs(z, chain, channel)[i] == pytest.approx(distribution / distribution.sum(), abs=1e-12)
     for one in ATTACKERS:  # a table of series is attacked row by row
         rows = one.guess(np.stack([z, z[::-1]]), chain, channel)
         assert rows.shape == (2, n)

@@ -27,7 +27,7 @@ from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.flips.plan import flip_bound
 from pufferdp.publish.redaction.plan import plan_redaction
 from pufferdp.report.pages.assess import audit_panels
-from tests.oracles.leakage import channel_leakage, geometric_channel, path_law
+from tests.oracles.leakage import channel_leakage, geometric_channel, path_distribution
 from tests.strategies import examples
 
 STICKY = MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]])
@@ -139,7 +139,7 @@ def test_a_correct_mechanism_is_not_accused() -> None:
 
 
 @pytest.mark.slow
-def test_a_mechanism_that_leaks_just_what_it_claims_is_accused_as_seldom_as_promised() -> None:
+def test_a_mechanism_that_leaks_just_what_it_claims_is_accused_as_seldom_as_guaranteed() -> None:
     """150 audits at 90 % (in the profile ``ci``): were each wrong with probability .1, more than a tenth and four
 
     deviations of them would be with probability below 1e-4. Fixed seeds.
@@ -212,11 +212,15 @@ def test_what_is_proved_is_true(make: Callable[[int], NoisyQuery | FlippedSeries
 
 def test_the_exact_leakage_of_known_mechanisms() -> None:
     """By enumeration of every path, output, target and set of known records."""
-    law = path_law(STICKY.transition, STICKY.stationary, 4)
+    distribution = path_distribution(STICKY.transition, STICKY.stationary, 4)
     counts = np.indices((2,) * 4).sum(axis=0)
     for who in Adversary:
         exact, upper = noisy(1.0, 0).leakage(who)
-        assert exact == upper == pytest.approx(channel_leakage(law, geometric_channel(counts, 1.0), str(who)), abs=1e-9)
+        assert (
+            exact
+            == upper
+            == pytest.approx(channel_leakage(distribution, geometric_channel(counts, 1.0), str(who)), abs=1e-9)
+        )
         flipped = flips(0)
         assert flipped.leakage(who)[0] == flip_bound((STICKY,), flipped.channel, 4, who)
     assert flips(0).dp_loss == pytest.approx(math.log(0.7 / 0.2))
@@ -363,7 +367,7 @@ def test_the_claim_and_the_adversary_are_kept_apart() -> None:
     assert "knows all other records" in claim.alt
 
 
-def test_a_delta_belongs_to_its_promise() -> None:
+def test_a_delta_belongs_to_its_guarantee() -> None:
     """The same counts prove less beside the larger delta of the adversary than beside that of the claim."""
     counts = {"shares": (0.5, 0.1), "low": 0.5, "high": 0.1, "runs": (100, 100), "lower": math.log(4.9)}
     words = dict.fromkeys(("record", "knows", "event", "concludes", "instead"), "")

@@ -1,7 +1,7 @@
 """Beliefs that an audit draws from: every kind of model against enumeration, and what cannot be is refused.
 
-Frequencies of 4,000 draws are held against exact laws; all of one check together miss with probability below 1e-9
-(tests/models/test_simulate.py). Chains and normal records are checked there as well.
+Frequencies of 4,000 draws are held against exact distributions; all of one check together miss with probability below
+1e-9 (tests/models/test_simulate.py). Chains and normal records are checked there as well.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ STICKY = MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]])
 
 
 def written_out(model: RecordModel) -> np.ndarray:
-    """The joint law, one axis a record, by adding up outcomes."""
-    law = np.zeros(model.sizes)
+    """The joint distribution, one axis a record, by adding up outcomes."""
+    distribution = np.zeros(model.sizes)
     rows, chances = model.outcomes()
-    np.add.at(law, tuple(rows.T), chances)
-    return law
+    np.add.at(distribution, tuple(rows.T), chances)
+    return distribution
 
 
 @given(model=st.one_of(networks(most_nodes=4), tables(), groups(), st.just(TRIO)), listed=st.booleans(), seed=SEEDS)
 @settings(max_examples=examples(60))
-def test_records_follow_their_law_given_what_is_known(model: RecordModel, listed: bool, seed: int) -> None:
+def test_records_follow_their_distribution_given_what_is_known(model: RecordModel, listed: bool, seed: int) -> None:
     """From the list of outcomes and record by record."""
     belief = TableBelief(model)
     if not listed:
         belief.__dict__["_listed"] = None
     generator = np.random.default_rng(seed)
-    law = written_out(model)
+    distribution = written_out(model)
     known = {j: int(generator.integers(k)) for j, k in enumerate(model.sizes) if generator.random() < 0.4}
-    fits = np.ones(law.shape, dtype=bool)
+    fits = np.ones(distribution.shape, dtype=bool)
     for j, x in known.items():
-        fits &= np.indices(law.shape)[j] == x
-    total = float(law[fits].sum())
+        fits &= np.indices(distribution.shape)[j] == x
+    total = float(distribution[fits].sum())
     if total == 0:
         assert belief.log_probability(known) == -math.inf
         with pytest.raises(ModelError, match="probability 0"):
             belief.draw(known, 10, generator)
         return
     assert belief.log_probability(known) == pytest.approx(math.log(total), abs=1e-9)
-    assert_follows(belief.draw(known, DRAWS, generator), np.where(fits, law / total, 0.0))
+    assert_follows(belief.draw(known, DRAWS, generator), np.where(fits, distribution / total, 0.0))
 
 
 def test_the_nearest_come_first() -> None:
@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         beliefs_of(STICKY)
     with pytest.raises(ParameterError, match="clip is missing"):
         beliefs_of(Gaussian(mean=[0], covariance=[[1]]))
-    with pytest.raises(NotApplicableError, match="no law to draw from"):
+    with pytest.raises(NotApplicableError, match="no distribution to draw from"):
         beliefs_of(AnyGroups(largest=3))
 
 

@@ -23,7 +23,7 @@ def test_densities_from_a_sample() -> None:
 
 
 def test_the_estimate_is_near_the_truth() -> None:
-    """Two Laplace laws of scale 1, one apart: the largest log-ratio is 1, and 0 for one law.
+    """Two Laplace distributions of scale 1, one apart: the largest log-ratio is 1, and 0 for one distribution.
 
     At the .5 % quantile the density is .005. Of 2·10^6 draws the estimate takes in some 1,800 there: each logarithm has
     a standard deviation of about .024, their difference .033; five of these are allowed.

@@ -24,7 +24,7 @@ def chosen(first: np.ndarray, second: np.ndarray) -> tuple[str, bool, float, flo
 
 
 def test_the_tail_of_noise_is_found() -> None:
-    """Laplace laws of scale 1, three apart: beyond both centres the ratio is e^3."""
+    """Laplace distributions of scale 1, three apart: beyond both centres the ratio is e^3."""
     first, second = (c + G.laplace(size=(40_000, 1)) for c in (3.0, 0.0))
     words, swapped, often, rarely = chosen(first, second)
     assert words.startswith("the output is ")
@@ -34,7 +34,7 @@ def test_the_tail_of_noise_is_found() -> None:
 
 
 def test_samples_alike_give_nothing_much() -> None:
-    """What is likely to be proved of one law against itself: hardly anything, whatever was learnt by heart."""
+    """What is likely to be proved of one distribution against itself: hardly anything, whatever was learnt by heart."""
     for seed in range(20):
         first, second = np.random.default_rng(seed).laplace(size=(2, 2000, 1))
         found = choose_event(first, second, 4000)
@@ -115,10 +115,10 @@ def errors(runs: tuple[int, int], weights: tuple[float, float], delta: float, sl
         for p in [*np.linspace(0.02, 0.98, 13), *(x * (1 - 1e-9) for x in reached if x < 1)]:
             if p > slack:
                 wrong = lower > max(0.0, math.log((p - slack) / q)) + 1e-12
-                law = np.multiply.outer(
+                distribution = np.multiply.outer(
                     *(stats.binom.pmf(np.arange(n + 1), n, x) for n, x in zip(runs, (p, q), strict=True))
                 )
-                worst = max(worst, float(law[wrong].sum()))
+                worst = max(worst, float(distribution[wrong].sum()))
     return worst
 
 
@@ -129,7 +129,7 @@ def errors(runs: tuple[int, int], weights: tuple[float, float], delta: float, sl
 def test_bounds_hold_as_often_as_they_say(
     runs: tuple[int, int], weights: tuple[float, float], slack: float, idle: float
 ) -> None:
-    """By enumeration of all outcomes: never wrong more often than promised, nor idly far below it."""
+    """By enumeration of all outcomes: never wrong more often than guaranteed, nor idly far below it."""
     wrong = errors(runs, weights, 0.1, slack)
     assert wrong <= 0.1
     assert wrong > idle

@@ -17,12 +17,12 @@ from pufferdp.assess.audit import events, search
 from pufferdp.assess.audit.audit import audit_mechanism
 from pufferdp.assess.audit.beliefs import ChainBelief, possible
 from pufferdp.assess.audit.events import Feature, choose_by_ratio
-from pufferdp.assess.audit.likelihood import RecordDistributions, emulation, known_law, learnt_law
+from pufferdp.assess.audit.likelihood import RecordDistributions, emulation, known_distribution, learnt_distribution
 from pufferdp.assess.audit.mechanisms.ours import FlippedSeries
 from pufferdp.assess.audit.situations import Situation, informed_by
 from pufferdp.assess.dp import leakage_of
 from pufferdp.models.chain import MarkovChain
-from tests.oracles.leakage import path_law
+from tests.oracles.leakage import path_distribution
 from tests.strategies import examples
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
@@ -32,13 +32,16 @@ PATIENCE = 600.0
 
 def enumerated(chain, tables, situation, value, codes):
     """The probability of the outputs of all records given what is known and a value of the target."""
-    n, law = situation.belief.records, path_law(chain.transition, chain.stationary, situation.belief.records)
+    n, distribution = (
+        situation.belief.records,
+        path_distribution(chain.transition, chain.stationary, situation.belief.records),
+    )
     held = situation.given(value)
     total = weighted = 0.0
     for path in itertools.product(range(chain.size), repeat=n):
         if all(path[t] == x for t, x in held.items()):
-            total += law[path]
-            weighted += law[path] * math.prod(tables[t, path[t], codes[t]] for t in range(n))
+            total += distribution[path]
+            weighted += distribution[path] * math.prod(tables[t, path[t], codes[t]] for t in range(n))
     return weighted / total
 
 
@@ -66,9 +69,9 @@ def test_the_ratio_is_that_of_enumeration(case):
     if len(values) < 2:
         return
     a, b = values[:2]
-    laws = RecordDistributions(tables, np.arange(1.0, tables.shape[2]) - 0.5, exact=True)
+    distributions = RecordDistributions(tables, np.arange(1.0, tables.shape[2]) - 0.5, exact=True)
     rows = np.array(list(itertools.product(range(tables.shape[2]), repeat=len(tables))), dtype=float)
-    ratios = laws.log_ratio(situation, a, b, rows)
+    ratios = distributions.log_ratio(situation, a, b, rows)
     worst = 0.0
     for row, ratio in zip(rows.astype(int), ratios, strict=True):
         first, second = (enumerated(chain, tables, situation, v, row) for v in (a, b))
@@ -77,7 +80,7 @@ def test_the_ratio_is_that_of_enumeration(case):
         elif first > 0:
             assert ratio > 1e299
         worst = max(worst, math.inf if first > 0 == second else math.log(first / second) if first > 0 else 0.0)
-    event = laws.worst_output(situation, a, b)
+    event = distributions.worst_output(situation, a, b)
     # Climbing may stop early, and never passes what there is. Its probabilities are those of the output it names.
     assert event.leakage <= worst + 1e-9
     if event.leakage > 0:
@@ -93,7 +96,7 @@ def test_the_ratio_is_that_of_enumeration(case):
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize("rho", ["0.05,0.05", "0.3,0.2", "0.378,0.378"])
 def test_the_worst_output_of_flips_is_computed(adversary, rho):
-    """Whatever runs can prove of rare events, the law is known: what is computed is the exact leakage."""
+    """Whatever runs can prove of rare events, the distribution is known: what is computed is the exact leakage."""
     report = audit_mechanism(ACTIVITY, f"flip:{rho}", length=12, adversary=adversary, calls=2_000, seconds=PATIENCE)
     assert report.exact is not None
     assert report.exact * (1 - 1e-6) <= report.lower <= report.exact
@@ -130,30 +133,32 @@ def test_one_sample_tells_both_probabilities():
 
 
 def test_the_edge_of_a_ratio_is_the_best_one():
-    """2,000 draws for either value choose an edge that proves .998 of what the best does, by the laws themselves.
+    """2,000 draws for either value choose an edge that proves .998 of what the best does, by the exact distributions.
 
     Fixed seeds. Where a ratio is nearly the same for all outputs in an event, few draws tell it; taken to be as unsure
     as the event's probability, it was sought .985 of the way.
     """
     at = np.linspace(-8.0, 8.0, 20_001)
     logs = 3 * np.tanh(at - 1.5)
-    laws = np.exp(-(at**2) / 2 + logs), np.exp(-(at**2) / 2)
-    shift = math.log(laws[0].sum() / laws[1].sum())
-    tails = [np.cumsum(law[::-1])[::-1] / law.sum() for law in laws]
-    promised = events._expected_bound(tails[0], tails[1], 2_000_000, 0.0)
+    distributions = np.exp(-(at**2) / 2 + logs), np.exp(-(at**2) / 2)
+    shift = math.log(distributions[0].sum() / distributions[1].sum())
+    tails = [np.cumsum(distribution[::-1])[::-1] / distribution.sum() for distribution in distributions]
+    guaranteed = events._expected_bound(tails[0], tails[1], 2_000_000, 0.0)
     feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: 3 * np.tanh(rows[:, 0] - 1.5) - shift)
     for seed in range(10):
         generator = np.random.default_rng(seed)
-        first, second = (generator.choice(at, (2000, 1), p=law / law.sum()) for law in laws)
+        first, second = (
+            generator.choice(at, (2000, 1), p=distribution / distribution.sum()) for distribution in distributions
+        )
         choice = choose_by_ratio(feature, first, second, 2_000_000, 0.0)
         assert choice is not None
         assert not choice.swapped
         edge = int(np.searchsorted(logs - shift, choice.event.low))
-        assert promised[edge] > 0.998 * np.nanmax(promised)
+        assert guaranteed[edge] > 0.998 * np.nanmax(guaranteed)
 
 
 def test_an_estimated_ratio_is_doubted_where_hits_show_it_is_wrong():
-    """Draws that are alike, and a ratio that says they are not: nothing is promised."""
+    """Draws that are alike, and a ratio that says they are not: nothing is guaranteed."""
     generator = np.random.default_rng(3)
     first, second = generator.normal(0, 1, (20_000, 1)), generator.normal(0, 1, (20_000, 1))
     feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: 3 * rows[:, 0])
@@ -168,11 +173,11 @@ def test_what_is_learnt_is_the_channel():
     flips = FlippedSeries(model=ACTIVITY, channel=channel, records=60, generator=generator)
     belief = ChainBelief(ACTIVITY, 60)
     records = belief.draw({}, 20_000, generator)
-    law = learnt_law(belief, records, flips.run(records), generator)
-    assert isinstance(law, RecordDistributions)
-    assert np.abs(law.tables - channel).max() < 5 * 0.5 / math.sqrt(5_000)
-    assert not law.exact
-    known = known_law(flips, belief, generator)
+    distribution = learnt_distribution(belief, records, flips.run(records), generator)
+    assert isinstance(distribution, RecordDistributions)
+    assert np.abs(distribution.tables - channel).max() < 5 * 0.5 / math.sqrt(5_000)
+    assert not distribution.exact
+    known = known_distribution(flips, belief, generator)
     assert known is not None
     assert known.exact
 
@@ -297,12 +302,12 @@ def test_sums_with_noise_are_emulated_and_nothing_else():
     belief = ChainBelief(ACTIVITY, 12)
     records = belief.draw({}, 4000, generator)
     outputs = noisy_count(2.0, generator)(records)[:, None]
-    law = emulation(None, belief, records, outputs, generator)
-    assert law is not None
-    assert law.laplace
-    assert law.scale == pytest.approx(2.0, rel=0.1)  # 4,000 draws: five deviations
-    np.testing.assert_allclose(law.columns[1] - law.columns[0], [1.0])
-    assert abs(law.run(records).mean() - outputs.mean()) < 6 * 2.0 * math.sqrt(2 * 2 / 4000)
+    distribution = emulation(None, belief, records, outputs, generator)
+    assert distribution is not None
+    assert distribution.laplace
+    assert distribution.scale == pytest.approx(2.0, rel=0.1)  # 4,000 draws: five deviations
+    np.testing.assert_allclose(distribution.columns[1] - distribution.columns[0], [1.0])
+    assert abs(distribution.run(records).mean() - outputs.mean()) < 6 * 2.0 * math.sqrt(2 * 2 / 4000)
     assert emulation(None, belief, records, longest_run(records)[:, None], generator) is None
 
 

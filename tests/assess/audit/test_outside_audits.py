@@ -36,7 +36,7 @@ def test_more_leaks_than_is_claimed_and_no_more_than_is_exact(make, calls):
     assert exact == pytest.approx(1.977213, abs=1e-6)
     # Their noise cannot be seeded. Half as many runs proved .6 to 1.3, in 35 audits; the claim is .5.
     assert 0.5 < found.lower <= exact <= found.upper
-    # The claim itself holds: it promises something else. Now and then there is no event that would be worth a test.
+    # The claim itself holds: it guarantees something else. Now and then there is no event that would be worth a test.
     assert all(attack.lower <= 0.5 for attack in found.attacks if attack.adversary is Adversary.DP)
 
 

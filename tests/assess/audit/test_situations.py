@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.assess.audit.beliefs import Belief, ChainBelief, TableBelief
-from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of, unknown_stretch
+from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of, unknown_segment
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
@@ -47,10 +47,10 @@ def test_everybody_tried_can_be(model: MarkovChain | RecordModel, adversary: Adv
 
 
 def test_windows_come_first() -> None:
-    """Of a sticky series: nothing known, all known, and all but a stretch of 1, 2, 4, … on both sides."""
+    """Of a sticky series: nothing known, all known, and all but a segment of 1, 2, 4, … on both sides."""
     found = list(first_wave(STICKY, Adversary.BDP, [15], np.random.default_rng(0)))
-    stretches = {unknown_stretch(s) for s in found}
-    assert stretches == {(0, 0), (1, 1), (2, 2), (4, 4), (8, 8), (15, 14)}
+    segments = {unknown_segment(s) for s in found}
+    assert segments == {(0, 0), (1, 1), (2, 2), (4, 4), (8, 8), (15, 14)}
     assert {dict(s.known).get(0) for s in found} == {0.0, 1.0, None}
 
 
@@ -58,13 +58,13 @@ def test_steps_change_ends_widths_and_target() -> None:
     known = tuple((j, 0.0) for j in range(30) if not 10 <= j <= 20)
     found = neighbours(Situation(STICKY, 15, known), Adversary.BDP, True, np.random.default_rng(0))
     assert {
-        (dict(s.known)[9], dict(s.known)[21]) for s in found if unknown_stretch(s) == (5, 5) and s.target == 15
+        (dict(s.known)[9], dict(s.known)[21]) for s in found if unknown_segment(s) == (5, 5) and s.target == 15
     } == {
         (0.0, 1.0),
         (1.0, 0.0),
         (1.0, 1.0),
     }
-    assert {(6, 5), (5, 6), (4, 5), (6, 6), (4, 4)} <= {unknown_stretch(s) for s in found}
+    assert {(6, 5), (5, 6), (4, 5), (6, 6), (4, 4)} <= {unknown_segment(s) for s in found}
     assert {14, 16} <= {s.target for s in found}
     fixed = neighbours(Situation(STICKY, 15, known), Adversary.BDP, False, np.random.default_rng(0))
     assert {s.target for s in fixed} == {15}

@@ -13,7 +13,7 @@ from pufferdp.bounds.additive.uninformed import UninformedLeakage
 from pufferdp.bounds.distributions.base import TableDistributions
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
-from pufferdp.publish.answers.laws import answer_laws, grid
+from pufferdp.publish.answers.distributions import answer_distributions, grid
 from tests.oracles.leakage import channel_leakage, likelihoods
 from tests.publish.answers.mechanisms.record_suite import case_of, cases, written_out
 from tests.strategies import examples, groups, networks, pedigrees, tables
@@ -35,15 +35,15 @@ def counted(model: Pedigree) -> list[np.ndarray]:
 def test_families_by_enumeration(model, state, tau):
     """To 1e-9, relative: all adversaries, and those who know no record."""
     case = case_of(model, f"count:{state}")
-    law, channel = case.joint.astype(float), likelihoods(case.answers, 1 / tau)
+    distribution, channel = case.joint.astype(float), likelihoods(case.answers, 1 / tau)
     problem = case.problem(1.0)
     steps = grid(problem, model.domains).steps
     found = {
         "bdp": TableLeakage(model, steps).worst(tau)[0],
-        "pufferfish": UninformedLeakage(next(answer_laws(problem)).laws).worst(tau)[0],
+        "pufferfish": UninformedLeakage(next(answer_distributions(problem)).distributions).worst(tau)[0],
     }
     for adversary, value in found.items():
-        assert value == pytest.approx(channel_leakage(law, channel, adversary), rel=1e-9, abs=1e-12), adversary
+        assert value == pytest.approx(channel_leakage(distribution, channel, adversary), rel=1e-9, abs=1e-12), adversary
 
 
 @settings(max_examples=examples(40))
@@ -55,7 +55,7 @@ def test_other_small_models_by_enumeration(case, tau):
     channel = likelihoods(case.answers, float(steps.unit) / tau)
     found = {
         "bdp": TableLeakage(case.model, steps.steps).worst(tau)[0],
-        "pufferfish": UninformedLeakage(next(answer_laws(problem)).laws).worst(tau)[0],
+        "pufferfish": UninformedLeakage(next(answer_distributions(problem)).distributions).worst(tau)[0],
     }
     for adversary, value in found.items():
         truth = channel_leakage(case.joint.astype(float), channel, adversary)
@@ -63,16 +63,17 @@ def test_other_small_models_by_enumeration(case, tau):
 
 
 def seen_by(model, steps, who, tau, everything: bool) -> float:
-    """The log-ratio that one adversary gets from one output, from the joint law and nothing else."""
-    law = written_out(model)[0].astype(float)
-    grid_ = np.indices(law.shape)
+    """The log-ratio that one adversary gets from one output, from the joint distribution and nothing else."""
+    distribution = written_out(model)[0].astype(float)
+    grid_ = np.indices(distribution.shape)
     component = next(c for c in model.components if who.record in c)
-    counts = sum(steps[i][grid_[i]] for i in (component if everything else range(law.ndim)))
-    density = law * np.exp(-tau * abs(counts - who.output))
+    counts = sum(steps[i][grid_[i]] for i in (component if everything else range(distribution.ndim)))
+    density = distribution * np.exp(-tau * abs(counts - who.output))
     for i, state in who.known:
-        law, density = (np.where(grid_[i] == state, table, 0.0) for table in (law, density))
+        distribution, density = (np.where(grid_[i] == state, table, 0.0) for table in (distribution, density))
     both = [
-        density[grid_[who.record] == x].sum() / law[grid_[who.record] == x].sum() for x in (who.likelier, who.other)
+        density[grid_[who.record] == x].sum() / distribution[grid_[who.record] == x].sum()
+        for x in (who.likelier, who.other)
     ]
     return float(np.log(both[0] / both[1]))
 
@@ -82,10 +83,10 @@ def seen_by(model, steps, who, tau, everything: bool) -> float:
 def test_who_is_said_to_reach_it_does(model, tau, data):
     steps = [np.array(data.draw(st.lists(st.integers(0, 3), min_size=k, max_size=k))) for k in model.sizes]
     rows, _ = model.outcomes()
-    laws = TableDistributions(model, sum(steps[i][rows[:, i]] for i in range(len(steps))))
+    distributions = TableDistributions(model, sum(steps[i][rows[:, i]] for i in range(len(steps))))
     for found, who, everything in (
         (*TableLeakage(model, steps).worst(tau), True),
-        (*UninformedLeakage(laws).worst(tau), False),
+        (*UninformedLeakage(distributions).worst(tau), False),
     ):
         assert (who is None) == (found < 1e-11)
         if who is not None:

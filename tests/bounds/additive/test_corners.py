@@ -18,7 +18,7 @@ from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, ExactLeakage
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from tests.oracles.leakage import channel_leakage, laplace_channel, path_law
+from tests.oracles.leakage import channel_leakage, laplace_channel, path_distribution
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains
 
@@ -66,18 +66,18 @@ def test_who_knows_no_record(chain, n, tau, data):
     k = chain.size
     steps = data.draw(st.lists(st.integers(0, 2), min_size=k, max_size=k).map(lambda found: [0, *found[1:]]))
     series = SeriesLeakage(ChainSums(chain, n, steps))
-    law = path_law(chain.transition, literal_start(chain), n)
+    distribution = path_distribution(chain.transition, literal_start(chain), n)
     sums = np.array(steps)[np.indices((k,) * n)].sum(axis=0)
-    truth = channel_leakage(law, laplace_channel(sums, tau), "pufferfish")
+    truth = channel_leakage(distribution, laplace_channel(sums, tau), "pufferfish")
     assert series.worst(tau)[0] == pytest.approx(truth, abs=1e-9)
 
 
 def test_an_output_among_the_sums_can_tell_more():
-    """Both ends do not meet then, and the laws decide: sides alone would say 5.66."""
+    """Both ends do not meet then, and the distributions decide: sides alone would say 5.66."""
     chain = MarkovChain(transition=[[0.01, 0.98, 0.01], [0.83, 0.04, 0.13], [0.01, 0.28, 0.71]])
-    law = path_law(chain.transition, chain.stationary, 2)
+    distribution = path_distribution(chain.transition, chain.stationary, 2)
     sums = np.array([0, 3, 1])[np.indices((3, 3))].sum(axis=0)
-    truth = channel_leakage(law, laplace_channel(sums, 1.0), "pufferfish")
+    truth = channel_leakage(distribution, laplace_channel(sums, 1.0), "pufferfish")
     series = SeriesLeakage(ChainSums(chain, 2, [0, 3, 1]))
     assert series.worst(1.0)[0] == pytest.approx(truth, abs=1e-12)
 
@@ -95,15 +95,15 @@ def test_the_bound_of_both_sides_is_that_of_the_side_and_the_target():
 
 @pytest.mark.parametrize("stay", [0.9, 0.99, 0.99999])
 @pytest.mark.parametrize("alone", [True, False])
-def test_long_series_leak_what_the_laws_say(stay, alone):
+def test_long_series_leak_what_the_distributions_say(stay, alone):
     """Another chain changes nothing beyond all sums."""
     chain = sticky(stay)
     rest = None if alone else ChainSums(chain, 30, [1, 0, 0]).total()
-    laws = ChainSums(chain, 60, [1, 0, 0], rest)
-    series, by_laws = SeriesLeakage(laws), UninformedLeakage(laws)
+    distributions = ChainSums(chain, 60, [1, 0, 0], rest)
+    series, by_distributions = SeriesLeakage(distributions), UninformedLeakage(distributions)
     for tau in (0.01, 0.2, 3.0):
-        assert series.worst(tau)[0] == pytest.approx(by_laws.worst(tau)[0], rel=1e-9)
-    assert "_by_distribution" not in vars(series)  # both ends met, and no law was needed
+        assert series.worst(tau)[0] == pytest.approx(by_distributions.worst(tau)[0], rel=1e-9)
+    assert "_by_distribution" not in vars(series)  # both ends met, and no distribution was needed
 
 
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])

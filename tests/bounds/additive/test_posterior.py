@@ -43,7 +43,7 @@ def test_the_posterior_is_that_of_numerical_integration(m, v, y, s):
 
 
 @pytest.mark.parametrize(("m", "v", "y", "s"), CASES)
-def test_the_surprise_is_a_tail_of_the_sum_of_both_laws(m, v, y, s):
+def test_the_surprise_is_a_tail_of_the_sum_of_both_distributions(m, v, y, s):
     sd = math.sqrt(v)
 
     def beyond(c):
@@ -75,7 +75,7 @@ COVARIANCE = np.array([[4.0, 1.2, -0.5], [1.2, 1.0, 0.3], [-0.5, 0.3, 2.25]])
 MEAN = np.array([1.0, -0.5, 0.2])
 
 
-def test_without_clipping_the_moments_are_those_of_the_normal_law():
+def test_without_clipping_the_moments_are_those_of_the_normal_distribution():
     mean, variance = clipped_moments(MEAN, COVARIANCE, -40, 40)
     assert mean == pytest.approx(MEAN.sum(), abs=1e-12)
     assert variance == pytest.approx(COVARIANCE.sum(), rel=1e-10)

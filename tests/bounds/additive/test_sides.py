@@ -1,4 +1,4 @@
-"""Exact or a bracket: sides that are put together, chains that hold on to a state, and any law of the first record."""
+"""Exact or a bracket: joined sides, chains that hold on to a state, and any distribution of the first record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from tests.oracles.leakage import channel_leakage, laplace_channel, path_law
+from tests.oracles.leakage import channel_leakage, laplace_channel, path_distribution
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains, examples
 
@@ -43,9 +43,9 @@ SCHOOL = MarkovChain(transition=SCHOOL / SCHOOL.sum(axis=1, keepdims=True))
 )
 def test_sides_hold_the_truth_between_them(chain, n, tau, data):
     steps = data.draw(st.lists(st.integers(-1, 2), min_size=chain.size, max_size=chain.size))
-    law = path_law(chain.transition, literal_start(chain), n)
+    distribution = path_distribution(chain.transition, literal_start(chain), n)
     sums = np.array(steps)[np.indices((chain.size,) * n)].sum(axis=0)
-    truth = channel_leakage(law, laplace_channel(sums, tau), "bdp")
+    truth = channel_leakage(distribution, laplace_channel(sums, tau), "bdp")
     window = WindowLeakage(chain, n, steps)
     for wide in range(n):
         bracket = window.by_sides(tau, wide)
@@ -93,17 +93,20 @@ def test_what_is_not_exact_says_between_what_it_lies(monkeypatch):
 
 
 def worst_start(P, n: int, tau: float) -> float:
-    """By enumeration, over a fine grid of laws of the first record of two states."""
+    """By enumeration, over a fine grid of distributions of the first record of two states."""
     sums = np.indices((2,) * n).sum(axis=0)
-    laws = [np.array([1 - p, p]) for p in [0.0, *np.logspace(-8, 0, 80), *(1 - np.logspace(-8, -0.5, 40))]]
-    return max(channel_leakage(path_law(P, law, n), laplace_channel(sums, tau), "pufferfish") for law in laws)
+    distributions = [np.array([1 - p, p]) for p in [0.0, *np.logspace(-8, 0, 80), *(1 - np.logspace(-8, -0.5, 40))]]
+    return max(
+        channel_leakage(path_distribution(P, distribution, n), laplace_channel(sums, tau), "pufferfish")
+        for distribution in distributions
+    )
 
 
 @settings(max_examples=examples(20), deadline=None)
 @given(
     stay=st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), n=st.integers(1, 4), tau=st.sampled_from([0.5, 3.0])
 )
-def test_any_start_is_the_worst_law_of_the_first_record(stay, n, tau):
+def test_any_start_is_the_worst_distribution_of_the_first_record(stay, n, tau):
     chain = MarkovChain(transition=[[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]], start="any")
     lower, upper, _ = AnyStartLeakage(ChainSums(chain, n, [0, 1])).worst(tau)
     truth = worst_start(chain.transition, n, tau)

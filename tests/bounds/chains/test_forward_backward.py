@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import DataError
 from pufferdp.bounds.chains.forward_backward import posterior
-from tests.strategies import SEEDS, random_law, random_transition
+from tests.strategies import SEEDS, random_distribution, random_transition
 
 
 def literal(z, start, P, B):
@@ -33,7 +33,7 @@ def literal(z, start, P, B):
 @given(SEEDS, st.integers(2, 3), st.integers(1, 5))
 def test_posteriors_are_those_of_enumeration(seed: int, k: int, n: int):
     generator = np.random.default_rng(seed)
-    P, start = random_transition(generator, k), random_law(generator, k)
+    P, start = random_transition(generator, k), random_distribution(generator, k)
     B = 0.9 * generator.dirichlet(np.ones(k), size=k) + 0.1 / k
     z = generator.integers(k, size=n)
     exact = np.zeros((n, k))

@@ -1,4 +1,4 @@
-"""The law of a sum over chains by its transform: against enumeration, and laws known to all digits."""
+"""The distribution of a sum over chains by its transform, against enumeration and closed forms."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.oracles import records as brute
 from tests.strategies import chains
 
 
-def law_of_sum(P, start, lengths, steps) -> list[Fraction]:
+def distribution_of_sum(P, start, lengths, steps) -> list[Fraction]:
     """Every path of every chain, then every pair of sums."""
-    law = [Fraction(1)]
+    distribution = [Fraction(1)]
     for length, count in lengths:
         joint = brute.chain_joint(P, start, length)
         sums = np.asarray(steps)[np.indices(joint.shape)].sum(axis=0)
         one = [sum(joint[sums == s].ravel(), Fraction(0)) for s in range(max(steps) * length + 1)]
         for _ in range(count):
-            both = [Fraction(0)] * (len(law) + len(one) - 1)
-            for a, p in enumerate(law):
+            both = [Fraction(0)] * (len(distribution) + len(one) - 1)
+            for a, p in enumerate(distribution):
                 for b, q in enumerate(one):
                     both[a + b] += p * q
-            law = both
-    return law
+            distribution = both
+    return distribution
 
 
 @given(
@@ -43,7 +43,7 @@ def test_distributions_equal_enumeration(chain, lengths, numbers):
     steps = np.array(numbers[: chain.size])
     start = brute.exact_stationary(chain.transition) if chain.given_start is None else chain.given_start
     found = chain_total(chain, lengths, steps)
-    expected = law_of_sum(chain.transition, start, lengths, steps.tolist())
+    expected = distribution_of_sum(chain.transition, start, lengths, steps.tolist())
     assert len(found.masses) == len(expected)
     # Twice: masses below the rounding are cut to 0, and the others scaled to add up to 1.
     assert np.abs(found.masses - np.array(expected, dtype=float)).max() <= 2 * found.rounding
@@ -61,7 +61,7 @@ def test_distributions_equal_enumeration(chain, lengths, numbers):
     ],
 )
 def test_rounding_stays_within_its_estimate_on_long_chains(P, steps):
-    """Against the law carried along record by record in logarithms, right to many digits everywhere."""
+    """Against the distribution carried along record by record in logarithms, right to many digits everywhere."""
     chain, T = MarkovChain(transition=P), 700
     found = chain_total(chain, ((T, 1),), np.array(steps))
     exact = np.exp(ChainSums(chain, T, steps).total())
@@ -85,6 +85,6 @@ def test_a_long_series_of_independent_records_is_binomial():
         (MarkovChain(transition=np.full((60, 60), 1 / 60)), 10**5, "too many"),
     ],
 )
-def test_what_has_no_law_or_a_costly_one_is_refused(chain, length, reason):
+def test_what_has_no_distribution_or_a_costly_one_is_refused(chain, length, reason):
     with pytest.raises(NotApplicableError, match=reason):
         chain_total(chain, ((length, 1),), np.arange(chain.size) % 2)

@@ -16,7 +16,7 @@ from pufferdp.bounds.channels.many_states import SLACK, channel_loss, randomised
 from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import flips as oracle
-from tests.strategies import SEEDS, examples, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_distribution, random_transition
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 WEARER = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]])
@@ -42,18 +42,20 @@ def test_bounds_are_above_enumeration(seed: int, n: int, products: int):
 @given(SEEDS, st.integers(1, 5), st.booleans())
 @settings(max_examples=examples(40))
 def test_bounds_are_above_enumeration_for_a_given_start(seed: int, n: int, certain: bool):
-    """Any law of the first record, one that rules values out too, on chains that come back to every state."""
+    """Any distribution of the first record, one that rules values out too, on chains that come back to every state."""
     generator = np.random.default_rng(seed)
     P = 0.9 * generator.dirichlet(np.ones(3), size=3) + 0.1 / 3
-    law = generator.permutation([1.0, 0.0, 0.0]) if certain else random_law(generator, 3)
-    believed, B = MarkovChain(transition=P, start=law), randomised_response(3, generator.uniform(0.1, 0.66))
+    distribution = generator.permutation([1.0, 0.0, 0.0]) if certain else random_distribution(generator, 3)
+    believed, B = MarkovChain(transition=P, start=distribution), randomised_response(3, generator.uniform(0.1, 0.66))
     for who in (BDP, PUFFERFISH):
-        exact = max(oracle.loss(P, law, B, n, who is BDP).values())
+        exact = max(oracle.loss(P, distribution, B, n, who is BDP).values())
         found = channel_loss(believed, B, n, who)
         assert exact <= found
         if seed % 8 == 0:  # takes longer
             assert exact <= channel_loss(believed, B, None, who)
-        if (law > 0).all():  # as tight as for a stationary start while every output of so few records is looked at
+        if (
+            distribution > 0
+        ).all():  # as tight as for a stationary start while every output of so few records is looked at
             assert n > 4 or found <= exact + 2 * SLACK
 
 

@@ -15,7 +15,7 @@ from pufferdp.bounds.channels.design import best_flips, closed_loss, closed_rho,
 from pufferdp.bounds.channels.two_states import Flips, class_loss, flip_loss
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import flips as oracle
-from tests.strategies import SEEDS, examples, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_distribution, random_transition
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 
@@ -109,14 +109,14 @@ def test_the_papers_closed_form_is_the_limit_for_an_adversary_who_knows_nothing(
 # ---- enumeration ----
 
 
-def compare(P: np.ndarray, law: np.ndarray | str, rho: np.ndarray, n: int) -> None:
-    believed = MarkovChain(transition=P, start=law)
-    if isinstance(law, str):
+def compare(P: np.ndarray, distribution: np.ndarray | str, rho: np.ndarray, n: int) -> None:
+    believed = MarkovChain(transition=P, start=distribution)
+    if isinstance(distribution, str):
         if len(believed.closed_classes) > 1:
-            return  # no one stationary law
-        law = believed.stationary
+            return  # no one stationary distribution
+        distribution = believed.stationary
     for who in (BDP, PUFFERFISH):
-        exact = oracle.loss(P, law, oracle.flips(*rho), n, who is BDP)
+        exact = oracle.loss(P, distribution, oracle.flips(*rho), n, who is BDP)
         ours = flip_loss(believed, Flips.of(*rho), n, who)
         assert ours.zero == pytest.approx(exact[0, 1], abs=1e-9)
         assert ours.one == pytest.approx(exact[1, 0], abs=1e-9)
@@ -129,9 +129,9 @@ def compare(P: np.ndarray, law: np.ndarray | str, rho: np.ndarray, n: int) -> No
 @settings(max_examples=examples(25))
 def test_the_quick_oracle_is_the_slow_one(seed: int, n: int, k: int, everyone: bool):
     generator = np.random.default_rng(seed)
-    P, law = random_transition(generator, k), random_law(generator, k)
+    P, distribution = random_transition(generator, k), random_distribution(generator, k)
     B = random_transition(generator, k) if seed % 2 else generator.dirichlet(np.ones(k), size=k)
-    quick, slow = (found(P, law, B, n, everyone) for found in (oracle.loss, oracle.slow_loss))
+    quick, slow = (found(P, distribution, B, n, everyone) for found in (oracle.loss, oracle.slow_loss))
     assert quick == pytest.approx(slow, abs=1e-9)
 
 
@@ -140,8 +140,8 @@ def test_loss_is_that_of_enumeration(seed: int, n: int, given_start: bool):
     """All outputs, all adversaries: zero entries, deterministic, negative correlation and single records among them."""
     generator = np.random.default_rng(seed)
     P = random_transition(generator, 2)
-    law = random_law(generator, 2) if given_start else "stationary"
-    compare(P, law, generator.uniform(0.01, 0.5, 2), n)
+    distribution = random_distribution(generator, 2) if given_start else "stationary"
+    compare(P, distribution, generator.uniform(0.01, 0.5, 2), n)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -157,18 +157,18 @@ def test_loss_is_that_of_enumeration_for_longer_series(n: int, lazy: bool, seed:
 @given(SEEDS, st.integers(1, 4))
 @settings(max_examples=examples(10))
 def test_any_start_is_the_worst_of_many(seed: int, n: int):
-    """Never below the worst of 61 laws, and not above by more than their steps explain (0.4 in log-odds)."""
+    """Never below the worst of 61 distributions, and not above by more than their steps explain (0.4 in log-odds)."""
     generator = np.random.default_rng(seed)
     P, rho = random_transition(generator, 2), generator.uniform(0.05, 0.5, 2)
-    laws = [1 / (1 + math.exp(-e)) for e in np.linspace(-12, 12, 61)]
+    distributions = [1 / (1 + math.exp(-e)) for e in np.linspace(-12, 12, 61)]
     ours = flip_loss(MarkovChain(transition=P, start="any"), Flips.of(*rho), n, BDP)
-    found = oracle.worst_start(P, oracle.flips(*rho), n, True, laws)
+    found = oracle.worst_start(P, oracle.flips(*rho), n, True, distributions)
     for pair, value in (((0, 1), ours.zero), ((1, 0), ours.one)):
         assert found[pair] <= value + 1e-9
         assert value <= found[pair] + 0.02 + 0.02 * value
 
 
-def stepped_losses(P: np.ndarray, law: np.ndarray, flips: Flips, n: int, everyone: bool) -> list[float]:
+def stepped_losses(P: np.ndarray, distribution: np.ndarray, flips: Flips, n: int, everyone: bool) -> list[float]:
     """The loss of a series by one step of the recursion a record, in logs; nothing is shared with the closed form."""
 
     def move(table: np.ndarray, weights: np.ndarray, output: float) -> np.ndarray:
@@ -189,7 +189,7 @@ def stepped_losses(P: np.ndarray, law: np.ndarray, flips: Flips, n: int, everyon
         return np.array(out)
 
     sides = []
-    for table, start in ((P.T, law), (P, np.ones(2))):
+    for table, start in ((P.T, distribution), (P, np.ones(2))):
         values = side(table, start)
         for known in table.T if everyone else ():
             if known.any():
@@ -213,10 +213,10 @@ def test_nearly_deterministic_chains_leak_what_single_steps_add_up_to(stay, othe
     that is never below them."""
     P = np.array([[stay, 1 - stay], [1 - other, other]])
     P = P[:, ::-1].copy() if turned else P
-    law, flips = np.array([0.4, 0.6]), Flips(high, -low)
-    believed = MarkovChain(transition=P, start=law)
+    distribution, flips = np.array([0.4, 0.6]), Flips(high, -low)
+    believed = MarkovChain(transition=P, start=distribution)
     ours, endless = (flip_loss(believed, flips, n, who) for n in (300, None))
-    assert [ours.zero, ours.one] == pytest.approx(stepped_losses(P, law, flips, 300, who is BDP), rel=1e-10)
+    assert [ours.zero, ours.one] == pytest.approx(stepped_losses(P, distribution, flips, 300, who is BDP), rel=1e-10)
     assert endless.zero >= ours.zero - 1e-12
     assert endless.one >= ours.one - 1e-12
 
@@ -251,10 +251,10 @@ def test_the_cheapest_flips_of_a_chain_that_hardly_moves(stay: float):
 @pytest.mark.parametrize("who", [BDP, PUFFERFISH])
 @pytest.mark.parametrize(("q", "r"), [(0.3, 0.1), (1e-5, 1e-3), (0.9, 0.7), (1e-3, 1.0), (1e-9, 1e-9)])
 def test_a_stationary_chain_reads_the_same_backwards(q: float, r: float, who: Adversary):
-    """Its past is taken from its future; with the same law as a given start it is worked out by itself."""
-    law, flips = [r / (q + r), q / (q + r)], Flips(0.03, -0.2)
+    """Its past is taken from its future; with the same distribution as a given start it is worked out by itself."""
+    distribution, flips = [r / (q + r), q / (q + r)], Flips(0.03, -0.2)
     for length in (7, None):
-        once, twice = (flip_loss(chain(q, r, start), flips, length, who) for start in ("stationary", law))
+        once, twice = (flip_loss(chain(q, r, start), flips, length, who) for start in ("stationary", distribution))
         assert (once.zero, once.one) == pytest.approx((twice.zero, twice.one), rel=1e-11)
 
 
@@ -329,7 +329,7 @@ def test_dp_is_the_log_ratio_of_the_channel():
 
 
 def grid_cost(chains: list[MarkovChain], epsilon: float, length: int, cost: tuple[float, float], who: Adversary):
-    """The best of a 400×400 grid. The loss falls with both, so the points that keep the promise end in a staircase.
+    """The best of a 400×400 grid. The loss falls with both, so the points that keep the guarantee end in a staircase.
 
     It is walked down from (the least ρ0, ½): 800 losses in place of 160,000.
     """
@@ -342,7 +342,7 @@ def grid_cost(chains: list[MarkovChain], epsilon: float, length: int, cost: tupl
 
 
 def test_the_staircase_is_that_of_the_whole_grid():
-    """Every point of a coarse grid of 20×20 that keeps the promise costs at least what the walk over it finds."""
+    """Every point of a coarse grid of 20×20 that keeps the guarantee costs at least what the walk over it finds."""
     believed, cost = [chain(0.3, 0.8)], (0.6, 0.4)
     steps = np.arange(20, 401, 20) / 800
     kept = [(a, b) for a in steps for b in steps if class_loss(believed, Flips.of(a, b), 6, BDP).worst <= 1.0]
@@ -354,7 +354,7 @@ def test_the_staircase_is_that_of_the_whole_grid():
 @pytest.mark.slow
 @given(SEEDS, st.sampled_from([BDP, BDP, PUFFERFISH]))
 @settings(max_examples=examples(20))
-def test_the_cheapest_flips_beat_a_grid_and_keep_the_promise(seed: int, who: Adversary):
+def test_the_cheapest_flips_beat_a_grid_and_keep_the_guarantee(seed: int, who: Adversary):
     """Random chains, lazy or not, and any linear cost."""
     generator = np.random.default_rng(seed)
     q, r = generator.uniform(0.03, 0.97, 2)

@@ -43,16 +43,16 @@ def close(ours: float, true: float) -> bool:
 @given(*[ugly] * 3, *[mixed] * 3, st.integers(1, 5))
 @settings(max_examples=examples(150), deadline=None)
 def test_loss_is_that_of_enumeration(q: float, r: float, p: float, a: float, b: float, c: float, n: int):
-    data, noise, laws = chain(q, r, p), chain(a, b, c), [[p, 1 - p], [c, 1 - c]]
+    data, noise, distributions = chain(q, r, p), chain(a, b, c), [[p, 1 - p], [c, 1 - c]]
     P, N = [[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]]
-    table = oracle.xor_joint(P, N, n, laws)
+    table = oracle.xor_joint(P, N, n, distributions)
     for who in (BDP, PUFFERFISH):
         exact, ours = oracle.table_loss(table, n, 2, who is BDP), loss(data, noise, n, who)
         assert close(ours.zero, max(0.0, exact[0, 1])), who
         assert close(ours.one, max(0.0, exact[1, 0])), who
-    known, ours = max(oracle.xor_all_known(P, N, n, laws).values()), loss(data, noise, n, DP).worst
+    known, ours = max(oracle.xor_all_known(P, N, n, distributions).values()), loss(data, noise, n, DP).worst
     assert ours >= known - 1e-9  # under DP values of the others count that the model rules out
-    assert close(ours, known) or 0.0 in [*P[0], *P[1], *laws[0]]
+    assert close(ours, known) or 0.0 in [*P[0], *P[1], *distributions[0]]
 
 
 @given(*[ugly] * 3, *[mixed] * 3, st.sampled_from([7, 8]))
@@ -81,8 +81,8 @@ def test_dp_loss_is_that_of_enumeration(a: float, b: float, c: float, n: int):
     one = 2**64
     share = [[one - int(a * one), int(a * one)], [int(b * one), one - int(b * one)]]
     start = [int(c * one), one - int(c * one)]
-    N, law = [[s / one for s in row] for row in share], [s / one for s in start]
-    exact, ours = oracle.noise_dp(N, law, n), noise_dp_loss(start, share, n)
+    N, distribution = [[s / one for s in row] for row in share], [s / one for s in start]
+    exact, ours = oracle.noise_dp(N, distribution, n), noise_dp_loss(start, share, n)
     assert ours == exact or exact - 1e-12 <= ours <= exact + 1e-12 * (1 + exact)
     assert noise_dp_loss(start, share, None) >= ours
     if math.isfinite(ours) and min(a, b, c) > 0 and max(a, b, c) < 1:

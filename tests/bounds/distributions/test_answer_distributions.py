@@ -1,6 +1,6 @@
-"""The laws of an answer given a secret: each mass within the error that its model promises, against Fractions.
+"""The distributions of an answer given a secret: each mass within the stated error, against Fractions.
 
-The promise matters: ties are told from differences by it, and the noise pays for it.
+The guarantee matters: ties are told from differences by it, and the noise pays for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.network import BayesianNetwork, Node
-from pufferdp.publish.answers.laws import answer_laws
+from pufferdp.publish.answers.distributions import answer_distributions
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -29,29 +29,29 @@ from tests.strategies import SEEDS
 
 
 def steep(generator, k: int, depth: float) -> np.ndarray:
-    """A law whose masses lie down to 10^-depth; some are 0."""
-    law = 10.0 ** -generator.uniform(0, depth, size=k) * (generator.random(k) < 0.9)
-    law[generator.integers(k)] = 1.0
-    return law / law.sum()
+    """A distribution whose masses lie down to 10^-depth; some are 0."""
+    distribution = 10.0 ** -generator.uniform(0, depth, size=k) * (generator.random(k) < 0.9)
+    distribution[generator.integers(k)] = 1.0
+    return distribution / distribution.sum()
 
 
-def assert_within_promise(laws, joint, counts, event, row) -> None:
-    """One row of logs against the law of the count given the event."""
-    masses = [joint[event & (counts == point)].sum() / joint[event].sum() for point in laws.points]
+def assert_within_guarantee(distributions, joint, counts, event, row) -> None:
+    """One row of logs against the distribution of the count given the event."""
+    masses = [joint[event & (counts == point)].sum() / joint[event].sum() for point in distributions.points]
     for mass, log in zip(masses, row.tolist(), strict=True):
         expected = log_of(Fraction(mass))
         if mass:
-            assert abs(log - expected) <= laws.error + 4 * np.spacing(abs(expected))
+            assert abs(log - expected) <= distributions.error + 4 * np.spacing(abs(expected))
         else:
             assert log == -np.inf
 
 
-def assert_all_within_promise(laws, joint, counts) -> None:
+def assert_all_within_guarantee(distributions, joint, counts) -> None:
     seen = 0
-    for given_record in laws.records():
+    for given_record in distributions.records():
         for state, row in zip(given_record.states, given_record.logs, strict=True):
             event = np.indices(joint.shape)[given_record.record] == state
-            assert_within_promise(laws, joint, counts, event, row)
+            assert_within_guarantee(distributions, joint, counts, event, row)
             seen += 1
     assert seen
 
@@ -78,50 +78,50 @@ def steep_models(draw):
 
 
 @given(model=steep_models())
-def test_laws_of_records_are_within_their_error(model):
+def test_distributions_of_records_are_within_their_error(model):
     case = case_of(model, "count:1")
-    laws = next(answer_laws(case.problem(1.0))).laws
+    distributions = next(answer_distributions(case.problem(1.0))).distributions
     counts = case.answers[..., 0]
-    assert_all_within_promise(laws, case.joint, counts)
+    assert_all_within_guarantee(distributions, case.joint, counts)
     # Given an event: two conditions that cannot both hold.
     last = case.joint.ndim - 1
     cells = [{0: (0,)}, {0: (1,), last: (1,)}] if last else [{0: (0,)}]
     axes = np.indices(case.joint.shape)
     event = (axes[0] == 0) | ((axes[0] == 1) & (axes[last] == 1) if last else False)
-    rows = laws.event(cells)
+    rows = distributions.event(cells)
     if case.joint[event].sum():
-        assert_within_promise(laws, case.joint, counts, event, rows[0])
+        assert_within_guarantee(distributions, case.joint, counts, event, rows[0])
     else:
         assert rows is None
 
 
 @given(seed=SEEDS, T=st.integers(1, 6), depth=st.sampled_from([0.5, 8, 29]))
-def test_laws_of_chains_are_within_their_error(seed, T, depth):
+def test_distributions_of_chains_are_within_their_error(seed, T, depth):
     generator = np.random.default_rng(seed)
     P, start = [steep(generator, 2, depth) for _ in range(2)], steep(generator, 2, depth)
-    laws = ChainSums(MarkovChain(transition=P, start=start), T, [0, 1])
+    distributions = ChainSums(MarkovChain(transition=P, start=start), T, [0, 1])
     joint = brute.chain_joint(P, start, T)
-    assert_all_within_promise(laws, joint, np.indices(joint.shape).sum(axis=0))
+    assert_all_within_guarantee(distributions, joint, np.indices(joint.shape).sum(axis=0))
     total = np.ones(joint.shape, dtype=bool)
-    assert_within_promise(laws, joint, np.indices(joint.shape).sum(axis=0), total, laws.total())
+    assert_within_guarantee(distributions, joint, np.indices(joint.shape).sum(axis=0), total, distributions.total())
 
 
 def test_states_may_take_any_number_of_steps():
     """A sum with steps 0, 2 and 5: the grid has holes, and they are impossible."""
     P, start = np.array([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0], [0.1, 0.1, 0.8]]), np.array([0.5, 0.25, 0.25])
-    laws = ChainSums(MarkovChain(transition=P, start=start), 4, [0, 2, 5])
+    distributions = ChainSums(MarkovChain(transition=P, start=start), 4, [0, 2, 5])
     joint = brute.chain_joint(P, start, 4)
-    assert_all_within_promise(laws, joint, np.array([0, 2, 5])[np.indices(joint.shape)].sum(axis=0))
+    assert_all_within_guarantee(distributions, joint, np.array([0, 2, 5])[np.indices(joint.shape)].sum(axis=0))
 
 
 def test_a_rare_small_and_a_common_large_value():
-    """The law of the sum falls by 1e-30 a step and rises again at every 100; independent records need 100."""
+    """The distribution of the sum falls by 1e-30 a step and rises again at every 100; independent records need 100."""
     T, chain = 12, MarkovChain(transition=[[0.5, 1e-30, 0.5]] * 3, values=[0, 1, 100])
     problem = Problem(
         model=chain, query=Query.parse("sum"), lengths=((T, 1),), epsilon=1.0, adversary=Adversary.PUFFERFISH
     )
-    laws = next(answer_laws(problem)).laws
-    logs = next(iter(laws.records())).logs
+    distributions = next(answer_distributions(problem)).distributions
+    logs = next(iter(distributions.records())).logs
     assert np.isneginf(logs[0][T:100]).all()
     assert logs[0][T - 1] == pytest.approx((T - 1) * np.log(1e-30), rel=1e-12)
     assert logs[0][100] == pytest.approx(np.log(T - 1) + (T - 1) * np.log(0.5), rel=1e-9)  # one of the others is large

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pufferdp.bounds.distributions.divergence import chain_divergence, divergence_given, outcome_divergence
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import divergence as oracle
-from tests.strategies import SEEDS, chains, random_law, random_transition
+from tests.strategies import SEEDS, chains, random_distribution, random_transition
 
-LAWS = ([0.9, 0.05, 0.05], [0.01, 0.95, 0.04])
+DISTRIBUTIONS = ([0.9, 0.05, 0.05], [0.01, 0.95, 0.04])
 
 
 @st.composite
@@ -29,19 +29,20 @@ def pairs(draw, most_states=3, starts=("stationary", "any", "given")):
     elif kind != "unrelated":
         P = Q * np.exp({"near": 0.1, "far": 2.0}[kind] * generator.standard_normal((k, k)))
         P /= P.sum(axis=1, keepdims=True)
-    laws = {"given": random_law(generator, k), "positive": generator.dirichlet(np.ones(k))}
+    distributions = {"given": random_distribution(generator, k), "positive": generator.dirichlet(np.ones(k))}
     kinds = [*starts, "positive"] if "given" in starts else [*starts]
     other = draw(st.sampled_from(kinds))
     start = draw(st.sampled_from([*kinds, other]))
     return (
-        MarkovChain(transition=P, start=laws.get(start, start)),
+        MarkovChain(transition=P, start=distributions.get(start, start)),
         MarkovChain(
-            transition=Q, start=generator.dirichlet(np.ones(k)) if other == "positive" else laws.get(other, other)
+            transition=Q,
+            start=generator.dirichlet(np.ones(k)) if other == "positive" else distributions.get(other, other),
         ),
     )
 
 
-def law_of(chain):
+def distribution_of(chain):
     return chain.stationary if chain.given_start is None else chain.given_start
 
 
@@ -50,12 +51,12 @@ def enumerated(belief, model, T):
     if belief.any_start and model.any_start:
         return oracle.same_start_delta(P, Q, T)
     if belief.any_start:
-        return oracle.open_start_delta(P, Q, law_of(model), T)
-    return oracle.chain_delta(P, law_of(belief), Q, law_of(belief if model.any_start else model), T)
+        return oracle.open_start_delta(P, Q, distribution_of(model), T)
+    return oracle.chain_delta(P, distribution_of(belief), Q, distribution_of(belief if model.any_start else model), T)
 
 
 def test_check_values_of_the_theory_note():
-    belief, model = LAWS
+    belief, model = DISTRIBUTIONS
     assert divergence_given(belief, model) == pytest.approx(math.log(90), rel=1e-12)
     given_not_the_third = divergence_given(belief, model, [True, True, False])
     assert given_not_the_third == pytest.approx(math.log((0.9 / 0.95) / (0.01 / 0.96)), rel=1e-12)
@@ -86,7 +87,7 @@ def test_two_states_agree_with_enumeration_further_on(pair, T):
 @given(pair=pairs(starts=("stationary", "given")), T=st.integers(1, 5))
 def test_the_record_that_decides_is_where_the_value_is_found(pair, T):
     found = chain_divergence(*pair, T)
-    (P, start), (Q, other) = ((c.transition, law_of(c)) for c in pair)
+    (P, start), (Q, other) = ((c.transition, distribution_of(c)) for c in pair)
     ours, theirs = oracle.paths(P, start, T), oracle.paths(Q, other, T)
     inside = [path for path in ours if path[found.record - 1] == found.state]
     if found.value > 0:
@@ -100,7 +101,7 @@ def test_no_shared_start_passes_the_supremum_over_starts(pair, T, seed):
     most = chain_divergence(belief, model, T).value
     generator = np.random.default_rng(seed)
     for _ in range(4):
-        start = random_law(generator, belief.size)
+        start = random_distribution(generator, belief.size)
         assert oracle.chain_delta(belief.transition, start, model.transition, start, T) <= most + 1e-9
 
 

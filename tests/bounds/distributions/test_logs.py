@@ -1,4 +1,4 @@
-"""Masses as logarithms: sums, steps and convolutions of laws too steep for doubles, against whole numbers."""
+"""Masses as logarithms: sums, steps and convolutions of distributions too steep for doubles, against whole numbers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_convolutions(seed, n, m):
 
 
 def test_steep_binomials():
-    """The law of 300 rare records from those of 150 and 150: down to 1e-1800, all of it known in closed form."""
+    """The distribution of 300 rare records from those of 150 and 150: down to 1e-1800, against the closed form."""
     rare = Fraction(1, 10**6)
 
     def binomial(n):

@@ -1,4 +1,4 @@
-"""W-infinity in L1 between laws of several numbers, against Hall's condition over all subsets, in Fractions."""
+"""W-infinity in L1 between distributions of several numbers, against Hall's condition on all subsets, in Fractions."""
 
 from __future__ import annotations
 
@@ -57,12 +57,15 @@ def test_the_worst_of_several_pairs(seed, n, rows):
 def test_points_on_a_line_are_as_far_as_on_the_line(seed, n):
     """Larger supports, where subsets are too many: a line drawn through the plane, each step 3 in L1."""
     generator = np.random.default_rng(seed)
-    law = generator.integers(0, 5, size=(2, n)) + np.eye(n, dtype=int)[generator.integers(n)]
+    distribution = generator.integers(0, 5, size=(2, n)) + np.eye(n, dtype=int)[generator.integers(n)]
     line = np.stack([np.arange(n), 2 * np.arange(n)], axis=1).astype(float)
     with np.errstate(divide="ignore"):
-        first, second = np.log(law[[0]] / law[0].sum()), np.log(law[[1]] / law[1].sum())
+        first, second = (
+            np.log(distribution[[0]] / distribution[0].sum()),
+            np.log(distribution[[1]] / distribution[1].sum()),
+        )
     found = worst_flow(line, first, second, SLACK)
-    exact = w_infinity(range(n), law[0].tolist(), law[1].tolist())
+    exact = w_infinity(range(n), distribution[0].tolist(), distribution[1].tolist())
     assert (0.0 if found is None else found.distance) == 3 * exact
 
 

@@ -28,7 +28,7 @@ def random_mass(generator, deep: bool) -> Fraction:
 
 
 def random_pair(generator, n: int) -> tuple[list[Fraction], list[Fraction]]:
-    """Two laws on n points: unrelated, or one made from the other by carrying masses, so that intervals tie."""
+    """Two distributions on n points: unrelated, or one made from the other by moving masses, so that intervals tie."""
     deep = bool(generator.random() < 0.7)
     first = [random_mass(generator, deep) for _ in range(n)]
     first[int(generator.integers(n))] += 1
@@ -51,8 +51,8 @@ def random_pair(generator, n: int) -> tuple[list[Fraction], list[Fraction]]:
     return scaled(first, second)
 
 
-def logs_of(law) -> np.ndarray:
-    return np.array([[log_of(mass) for mass in law]])
+def logs_of(distribution) -> np.ndarray:
+    return np.array([[log_of(mass) for mass in distribution]])
 
 
 def distance(points, first, second, slack=SLACK) -> float:
@@ -116,12 +116,12 @@ def test_the_worst_of_several_pairs(seed, n, rows):
 
 
 def test_rounding_does_not_break_ties():
-    """A law and the same law one step on, off in the last digits: taken at their word they are far apart."""
+    """A distribution and the one a step later, off in the last digits: taken literally they are far apart."""
     generator = np.random.default_rng(3)
     far = 0
     for _ in range(50):
-        law = generator.dirichlet(np.ones(30))
-        first, second = np.append(law, 0.0), np.append(0.0, law)
+        distribution = generator.dirichlet(np.ones(30))
+        first, second = np.append(distribution, 0.0), np.append(0.0, distribution)
         second = second * (1 + generator.uniform(-4, 4, size=31) * 2.0**-53)
         with np.errstate(divide="ignore"):
             rows = np.log(first)[None], np.log(second)[None]
@@ -134,19 +134,19 @@ def test_rounding_does_not_break_ties():
     seed=SEEDS, n=st.integers(2, 8), slack=st.sampled_from([0.01, 0.1, 0.5]), epsilon=st.sampled_from([0.6, 1.0, 3.0])
 )
 def test_the_price_of_the_slack_is_enough(seed, n, slack, epsilon):
-    """Noise c/(ε − log(1+slack)) keeps the promise though c was found with slack, however large the slack is."""
+    """Noise c/(ε − log(1+slack)) keeps the guarantee though c was found with slack, however large the slack is."""
     generator = np.random.default_rng(seed)
     first, second = random_pair(generator, n)
     c = distance(np.arange(n), first, second, slack)
     assert intervals(range(n), first, second, Fraction(1 + slack)) <= c <= w_infinity(range(n), first, second)
-    joint = np.array([[mass / 2 for mass in law] for law in (first, second)], dtype=object)
+    joint = np.array([[mass / 2 for mass in distribution] for distribution in (first, second)], dtype=object)
     answers = np.indices(joint.shape)[1][..., None]
     secret = np.indices(joint.shape)[0]
     scale = c / (epsilon - math.log1p(slack))
     assert brute.leakage(joint, answers, scale, pairs=[(secret == 0, secret == 1)]) <= epsilon + 1e-9
 
 
-def test_laws_that_fall_and_rise_steeply():
+def test_distributions_that_fall_and_rise_steeply():
     """Masses 1e-30 apart from point to point and then large again: sums of a rare small and a common large value."""
     fall = [Fraction(1, 10 ** (30 * k)) for k in range(40)]
     carried = [
@@ -176,9 +176,9 @@ def test_the_plan_for_figures_is_a_coupling_of_that_distance(seed, n):
     generator = np.random.default_rng(seed)
     points, (first, second) = random_points(generator, n), random_pair(generator, n)
     plan = coupling(points, first, second)
-    for side, law in ((0, first), (1, second)):
+    for side, distribution in ((0, first), (1, second)):
         carried = np.zeros(n)
         for move in plan:
             carried[move[side]] += move[2]
-        assert carried == pytest.approx([float(mass) for mass in law], rel=1e-9, abs=1e-300)
+        assert carried == pytest.approx([float(mass) for mass in distribution], rel=1e-9, abs=1e-300)
     assert max(abs(Fraction(points[i]) - Fraction(points[j])) for i, j, _ in plan) == w_infinity(points, first, second)

@@ -19,7 +19,7 @@ from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.hidden_states import HiddenStates
 from tests.bounds.tight import cases
 from tests.oracles import algorithms, blocks
-from tests.strategies import examples, random_law, random_rows
+from tests.strategies import examples, random_distribution, random_rows
 
 ROOM = 1e-8
 A = [[0.9, 0.1], [0.2, 0.8]]
@@ -33,13 +33,13 @@ def hidden_case(seed):
     hidden, values = int(generator.choice([2, 2, 3])), int(generator.integers(2, 4))
     n = int(generator.integers(1, 5 if values == 2 else 4))
     kernel, shown = cases.transition(generator, hidden), random_rows(generator, hidden, values)
-    start = "stationary" if generator.random() < 0.5 else random_law(generator, hidden)
+    start = "stationary" if generator.random() < 0.5 else random_distribution(generator, hidden)
     model = HiddenMarkov(transition=kernel, emission=shown, start=start)
     return model, n, cases.loss(generator)
 
 
 def programme(model, n, loss, who):
-    joint = algorithms.hidden_table(model.transition, model.emission, model.start_law, n)
+    joint = algorithms.hidden_table(model.transition, model.emission, model.start_distribution, n)
     return max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
 
 
@@ -85,7 +85,7 @@ def test_check_values(loss, leaks):
     assert curve("tight", model, 5, "pufferfish")(loss) == pytest.approx(leaks, abs=1e-6)
 
 
-def test_ten_per_cent_less_noise_would_break_the_promise():
+def test_ten_per_cent_less_noise_would_break_the_guarantee():
     for seed in range(examples(16)):
         generator = np.random.default_rng([seed, 82])
         model = HiddenMarkov(
@@ -102,24 +102,26 @@ def test_the_search_over_couplings_finds_what_is_known_for_two_hidden_states(mon
     for seed in range(examples(10)):
         generator = np.random.default_rng([seed, 83])
         kernel, shown = generator.dirichlet([1, 1], size=2), generator.dirichlet([1, 1, 1], size=2)
-        law = MarkovChain(transition=kernel).stationary
-        searched = UninformedBound(kernel, shown, law, length=4, stationary=True)(0.4)
+        distribution = MarkovChain(transition=kernel).stationary
+        searched = UninformedBound(kernel, shown, distribution, length=4, stationary=True)(0.4)
         with monkeypatch.context() as patch:
             patch.setattr(UninformedBound, "exact", True)
-            known = UninformedBound(kernel, shown, law, length=4, stationary=True)(0.4)
+            known = UninformedBound(kernel, shown, distribution, length=4, stationary=True)(0.4)
         assert searched == pytest.approx(known, rel=1e-8), seed
 
 
 def test_long_series_are_bounded_by_what_a_step_does_not_raise():
-    law = MarkovChain(transition=A).stationary
-    short = [UninformedBound(A, SHOWN, law, length=n, stationary=True)(0.5) for n in (1, 5, 60, 200)]
+    distribution = MarkovChain(transition=A).stationary
+    short = [UninformedBound(A, SHOWN, distribution, length=n, stationary=True)(0.5) for n in (1, 5, 60, 200)]
     assert short == sorted(short)
-    endless = UninformedBound(A, SHOWN, law, length=10**6, stationary=True)(0.5)
+    endless = UninformedBound(A, SHOWN, distribution, length=10**6, stationary=True)(0.5)
     assert short[-1] <= endless <= short[-1] * (1 + 2 * TOLERANCE)
     three = np.array([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]])
-    law = MarkovChain(transition=three).stationary
+    distribution = MarkovChain(transition=three).stationary
     lengths = (40, 10**6)
-    few, many = (UninformedBound(three, [*SHOWN, [0.5, 0.5]], law, length=n, stationary=True)(0.5) for n in lengths)
+    few, many = (
+        UninformedBound(three, [*SHOWN, [0.5, 0.5]], distribution, length=n, stationary=True)(0.5) for n in lengths
+    )
     assert few <= many <= few * 1.001
 
 
@@ -164,7 +166,7 @@ def test_the_curve_for_nobody_knows_why_it_does_not_apply():
 def block_programme(model, n, block, phase, loss):
     """The most that any algorithm with this loss on every block leaks about a block, whichever others are known."""
     hidden = model.hidden
-    joint = algorithms.hidden_table(hidden.transition, hidden.emission, hidden.start_law, n)
+    joint = algorithms.hidden_table(hidden.transition, hidden.emission, hidden.start_distribution, n)
     cut = blocks.cut(n, block, phase)
     most = 0.0
     for target, here in enumerate(cut):

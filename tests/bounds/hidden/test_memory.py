@@ -23,7 +23,7 @@ PARTS = 32
 
 
 def second_order_table(table, first, n):
-    """The law of n records, one axis each; ``first`` is that of the first record and the one before it."""
+    """The distribution of n records, one axis each; ``first`` is that of the first record and the one before it."""
     k = len(table)
     out = np.zeros((k,) * n)
     for series in itertools.product(range(k), repeat=n):
@@ -74,7 +74,9 @@ def test_never_below_the_programme(part):
         generator, table, n, loss = memory_case(seed)
         model, hidden = HiddenStates.of_order(table), all_pairs(table)
         k, kept = len(table), generator.random() < 0.5
-        first = hidden.start_law.reshape(k, k) if kept else generator.dirichlet(np.full(k * k, 0.5)).reshape(k, k)
+        first = (
+            hidden.start_distribution.reshape(k, k) if kept else generator.dirichlet(np.full(k * k, 0.5)).reshape(k, k)
+        )
         joint = second_order_table(table, first, n)
         known = max(algorithms.joint_leakage(joint, [loss] * n, t, "every") for t in range(n))
         for length in (n, 1000):  # passed one by one, and settled
@@ -90,7 +92,7 @@ def test_never_below_the_programme(part):
 def test_two_states_whatever_the_table(cells, loss, n):
     table = np.array([[round(p, 3), 1 - round(p, 3)] for p in cells]).reshape(2, 2, 2)
     model = HiddenStates.of_order(table)
-    joint = second_order_table(table, all_pairs(table).start_law.reshape(2, 2), n)
+    joint = second_order_table(table, all_pairs(table).start_distribution.reshape(2, 2), n)
     for adversary, who in (("bdp", "every"), ("pufferfish", "pufferfish")):
         programme = max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
         assert best_curve(model, n, adversary)(loss) >= programme - ROOM
@@ -109,11 +111,11 @@ def test_a_chain_of_first_order_written_as_second_is_near_the_chain():
         assert tight - ROOM <= curve("tight", model, 10, "pufferfish")(loss) <= 1.05 * tight
 
 
-def test_ten_per_cent_less_noise_would_break_the_promise():
+def test_ten_per_cent_less_noise_would_break_the_guarantee():
     """Where nobody knows a record the bound is so near that a tenth more loss passes it."""
     table = np.array([[[0.9, 0.1], [0.4, 0.6]], [[0.6, 0.4], [0.2, 0.8]]])
     model = HiddenStates.of_order(table)
-    joint = second_order_table(table, all_pairs(table).start_law.reshape(2, 2), 4)
+    joint = second_order_table(table, all_pairs(table).start_distribution.reshape(2, 2), 4)
     loss = curve("tight", model, 4, "pufferfish").inverse(1.0)
     most = [
         max(algorithms.joint_leakage(joint, [share * loss] * 4, t, "pufferfish") for t in range(4))

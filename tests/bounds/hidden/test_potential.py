@@ -15,7 +15,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.hidden_states import HiddenStates
 from tests.bounds.tight import cases
 from tests.oracles import algorithms
-from tests.strategies import examples, random_law, random_rows
+from tests.strategies import examples, random_distribution, random_rows
 
 ROOM = 1e-8
 PARTS = 16
@@ -47,7 +47,7 @@ def hidden_case(seed):
         shown = np.concatenate([np.arange(k), more])
         kernel = cases.transition(generator, len(shown))
     n = int(generator.integers(1, 6 if shown.max() == 1 else 5))
-    start = "stationary" if generator.random() < 0.7 else random_law(generator, len(kernel))
+    start = "stationary" if generator.random() < 0.7 else random_distribution(generator, len(kernel))
     return kernel, shown, start, n, min(cases.loss(generator), 5.0)
 
 

@@ -80,12 +80,12 @@ def test_the_oracle_says_what_one_output_after_the_other_says(size: int, length:
     generator = np.random.default_rng(size)
     for _ in range(5):
         chain, marks = random_chain(generator, size), random_marks(generator, length, size)
-        rows, law = oracle.series_law(chain.transition, chain.stationary, length)
-        seen = oracle.output_law(rows, marks)
+        rows, distribution = oracle.series_distribution(chain.transition, chain.stationary, length)
+        seen = oracle.output_distribution(rows, marks)
         found = oracle.joint_of_outputs(chain.transition, chain.stationary, marks, [0, 2])
         for x, y in itertools.product(range(size), repeat=2):
             chosen = (rows[:, 0] == x) & (rows[:, 2] == y)
-            assert np.allclose(found[x, y].ravel(), seen[:, chosen] @ law[chosen], atol=1e-14)
+            assert np.allclose(found[x, y].ravel(), seen[:, chosen] @ distribution[chosen], atol=1e-14)
 
 
 @settings(max_examples=examples(100))
@@ -98,24 +98,24 @@ def test_leakage_to_somebody_who_knows_records(seed: int, data: st.DataObject) -
     known = data.draw(st.sets(st.integers(1, length).filter(lambda t: t != p)))
     chain, marks = random_chain(generator, size), random_marks(generator, length, size)
     marks[p - 1] = 1.0
-    P, law = chain.transition, chain.stationary
+    P, distribution = chain.transition, chain.stationary
     listed = RedactionProblem(
         chain=chain, length=length, private=(p,), epsilon=1, adversary="pufferfish", known=tuple(known)
     )
     ours = float(leakages(listed, (p, p), 1, marks))
-    assert near(ours, oracle.leakage(P, law, marks, p - 1, [t - 1 for t in sorted(known)]))
+    assert near(ours, oracle.leakage(P, distribution, marks, p - 1, [t - 1 for t in sorted(known)]))
     anyone = RedactionProblem(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.BDP)
-    assert near(float(leakages(anyone, (p, p), 1, marks)), oracle.worst_leakage(P, law, marks, p - 1))
+    assert near(float(leakages(anyone, (p, p), 1, marks)), oracle.worst_leakage(P, distribution, marks, p - 1))
     everything = RedactionProblem(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.DP)
     assert float(leakages(everything, (p, p), 1, marks)) == 0
 
 
 @settings(max_examples=examples(60))
 @given(seed=SEEDS, data=st.data())
-def test_a_stretch_as_a_whole(seed: int, data: st.DataObject) -> None:
-    """Every pair of ways that the stretch can have gone, every output, what is known listed, worst, and everything.
+def test_a_segment_as_a_whole(seed: int, data: st.DataObject) -> None:
+    """Every pair of ways that the segment can have gone, every output, what is known listed, worst, and everything.
 
-    Somebody may know records of the stretch itself: what is left of it is then no easier to learn.
+    Somebody may know records of the segment itself: what is left of it is then no easier to learn.
     """
     generator = np.random.default_rng(seed)
     length, size = data.draw(st.sampled_from([(1, 2), (2, 2), (4, 2), (6, 2), (3, 3), (5, 3)]))
@@ -123,8 +123,8 @@ def test_a_stretch_as_a_whole(seed: int, data: st.DataObject) -> None:
     last = data.draw(st.integers(first, length))
     chain, marks = random_chain(generator, size), random_marks(generator, length, size)
     marks[first - 1 : last] = 1.0
-    P, law, stretch = chain.transition, chain.stationary, list(range(first - 1, last))
-    others = [t for t in range(length) if t not in stretch]
+    P, distribution, segment = chain.transition, chain.stationary, list(range(first - 1, last))
+    others = [t for t in range(length) if t not in segment]
     known = data.draw(st.sets(st.sampled_from(others))) if others else set()
     private = tuple(range(first, last + 1))
 
@@ -136,21 +136,21 @@ def test_a_stretch_as_a_whole(seed: int, data: st.DataObject) -> None:
     listed = hiding("pufferfish", tuple(t + 1 for t in known))
     assert listed.secrets == ((first, last),)
     ours = float(leakages(listed, (first, last), 1, marks))
-    assert near(ours, oracle.stretch_leakage(P, law, marks, stretch, sorted(known)))
+    assert near(ours, oracle.segment_leakage(P, distribution, marks, segment, sorted(known)))
     anyone = float(leakages(hiding("bdp"), (first, last), 1, marks))
-    assert near(anyone, oracle.worst_stretch_leakage(P, law, marks, stretch))
+    assert near(anyone, oracle.worst_segment_leakage(P, distribution, marks, segment))
     assert float(leakages(hiding("dp"), (first, last), 1, marks)) == 0
     each = RedactionProblem(chain=chain, length=length, private=private, epsilon=1, adversary="bdp")
     assert max(float(leakages(each, (p, p), 1, marks)) for p in private) <= anyone + ROUNDING
-    inside = data.draw(st.sampled_from(stretch))
-    rest = [t for t in stretch if t != inside]
+    inside = data.draw(st.sampled_from(segment))
+    rest = [t for t in segment if t != inside]
     if rest:
-        assert oracle.stretch_leakage(P, law, marks, rest, [inside]) <= anyone + ROUNDING
+        assert oracle.segment_leakage(P, distribution, marks, rest, [inside]) <= anyone + ROUNDING
 
 
 @settings(max_examples=examples(20), deadline=None)
 @given(seed=SEEDS, data=st.data())
-def test_designs_for_a_stretch_keep_the_promise(seed: int, data: st.DataObject) -> None:
+def test_designs_for_a_segment_keep_the_guarantee(seed: int, data: st.DataObject) -> None:
     """Every method, by enumeration; and the window of single records, which is narrower, leaks too much somewhere."""
     generator = np.random.default_rng(seed)
     size, length = data.draw(st.sampled_from([(2, 6), (3, 5)]))
@@ -165,7 +165,7 @@ def test_designs_for_a_stretch_keep_the_promise(seed: int, data: st.DataObject) 
         adversary=adversary,
         whole=True,
     )
-    worst = oracle.worst_stretch_leakage if adversary == "bdp" else oracle.stretch_leakage
+    worst = oracle.worst_segment_leakage if adversary == "bdp" else oracle.segment_leakage
     designs = {"window": window(hiding), "numerical": numerical(hiding), "optimal": optimal(hiding)}
     for design in designs.values():
         marks = np.array(design.probabilities())
@@ -176,13 +176,13 @@ def test_designs_for_a_stretch_keep_the_promise(seed: int, data: st.DataObject) 
 
 
 @pytest.mark.slow
-def test_hiding_each_record_does_not_hide_the_stretch() -> None:
-    """The window for each of two records leaks more about both together than was promised for one."""
+def test_hiding_each_record_does_not_hide_the_segment() -> None:
+    """The window for each of two records leaks more about both together than was guaranteed for one."""
     chain = MarkovChain(transition=np.array([[0.8, 0.2], [0.3, 0.7]]))
     each = RedactionProblem(chain=chain, length=9, private=(4, 5), epsilon=1.0)
     together = replace(each, whole=True)
     marks = np.array(window(each).probabilities())
-    true = oracle.worst_stretch_leakage(chain.transition, chain.stationary, marks, [3, 4])
+    true = oracle.worst_segment_leakage(chain.transition, chain.stationary, marks, [3, 4])
     assert true > 1.05
     assert window(together).redacted > window(each).redacted
 

@@ -1,4 +1,4 @@
-"""Designs of redactions: the check values, who beats whom, and that every promise is kept."""
+"""Designs of redactions: the check values, who beats whom, and that every guarantee is kept."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_equal_values_leave_no_middle_region() -> None:
 
 
 def test_erratum_the_printed_bound_for_data_independent_designs_is_beaten() -> None:
-    """Redacting only records 3 and 4 of 6 keeps the promise and releases 4; the printed bound allows 3."""
+    """Redacting only records 3 and 4 of 6 keeps the guarantee and releases 4; the printed bound allows 3."""
     hiding = hide(0.2, 0.4, 6, 3, 1.6)
     marks = np.zeros((6, 2))
     marks[2:4] = 1.0
@@ -140,7 +140,7 @@ GRID = [
 
 
 def compare(hiding: RedactionProblem, p: int) -> None:
-    """Every promise is kept, by enumeration too, and ours releases at least as much as every other method."""
+    """Every guarantee is kept, by enumeration too, and ours releases at least as much as every other method."""
     n, chain, epsilon = hiding.length, hiding.chain, hiding.epsilon
     plain = hiding.adversary is Adversary.PUFFERFISH
     designs = {one.name: one.design(hiding) for one in REDACTIONS if plain or one.name != "3r-relaxed"}
@@ -212,7 +212,7 @@ def test_no_window_at_all_beats_the_corrected_bound(alpha: float, beta: float) -
 @pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(seed=SEEDS, data=st.data())
-def test_every_method_keeps_its_promise_and_never_shows_a_private_record(seed: int, data: st.DataObject) -> None:
+def test_every_method_keeps_its_guarantee_and_never_shows_a_private_record(seed: int, data: st.DataObject) -> None:
     generator = np.random.default_rng(seed)
     size, length = data.draw(st.sampled_from([(1, 3), (2, 5), (2, 6), (3, 4)]))
     private = tuple(data.draw(st.sets(st.integers(1, length), min_size=1, max_size=2)))
@@ -250,7 +250,7 @@ def test_several_private_records_are_hidden_together(adversary: Adversary) -> No
         alone = [optimal(hiding.only(p)) for p in private]
         careful = np.maximum.reduce([np.array(d.probabilities()) for d in alone])
         together = Design(hiding=hiding, method="any", blocks=designs[-1].blocks)
-        # At least as good as the more careful of both, wherever that keeps the promise.
+        # At least as good as the more careful of both, wherever that keeps the guarantee.
         run = PrivateCluster(hiding=hiding, private=private)
         if float(run.leakage(1, careful)) <= 1:
             assert together.redacted <= -run.released(1, careful) + 1e-6
@@ -298,7 +298,7 @@ def test_independent_records_are_all_released() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan])
-def test_an_epsilon_that_promises_nothing_is_refused(epsilon: float) -> None:
+def test_an_epsilon_that_guarantees_nothing_is_refused(epsilon: float) -> None:
     with pytest.raises(ParameterError, match="epsilon"):
         hide(0.3, 0.4, 5, 1, epsilon)
 

@@ -10,7 +10,7 @@ import numpy as np
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.series import SeriesLeakage, series_leakage
 from pufferdp.models.chain import MarkovChain
-from tests.strategies import random_law, random_transition
+from tests.strategies import random_distribution, random_transition
 
 RECORDS = {1: 6, 2: 6, 3: 5, 4: 4}
 """The most records for which a linear programme over all algorithms stays small, by number of states."""
@@ -30,9 +30,9 @@ class Case:
     adversary: str
 
     @property
-    def law(self) -> np.ndarray:
+    def distribution(self) -> np.ndarray:
         """Of the first record."""
-        return first_law(self.transition, self.start)
+        return first_distribution(self.transition, self.start)
 
 
 def leakage_of_losses(transition, losses, *, start="stationary", adversary="bdp", **options) -> SeriesLeakage:
@@ -41,8 +41,8 @@ def leakage_of_losses(transition, losses, *, start="stationary", adversary="bdp"
     return series_leakage(chain, inputs.losses(losses), inputs.adversary(adversary), **options)
 
 
-def first_law(transition: np.ndarray, start: str | np.ndarray) -> np.ndarray:
-    """The stationary law, or the one that is given."""
+def first_distribution(transition: np.ndarray, start: str | np.ndarray) -> np.ndarray:
+    """The stationary distribution, or the one that is given."""
     return np.asarray(MarkovChain(transition=transition).stationary if isinstance(start, str) else start)
 
 
@@ -81,6 +81,6 @@ def case(seed: int) -> Case:
     generator = np.random.default_rng(seed)
     k = int(generator.choice([2, 2, 3, 3, 4]))
     n = int(generator.integers(1, RECORDS[k] + 1))
-    start = "stationary" if generator.random() < 0.4 else random_law(generator, k)
+    start = "stationary" if generator.random() < 0.4 else random_distribution(generator, k)
     who = generator.choice(["bdp", "pufferfish"])
     return Case(transition(generator, k), start, losses(generator, n), int(generator.integers(n)), str(who))

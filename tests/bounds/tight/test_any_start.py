@@ -1,4 +1,4 @@
-"""Any law of the first record: above every law that was tried, whatever the chain and however large the losses."""
+"""Any distribution of the first record: above every distribution tried, for every chain and loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pufferdp.bounds.tight.chain import TightCurve
 from tests.bounds.tight import cases
 from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import newton
-from tests.strategies import SEEDS, examples, random_law
+from tests.strategies import SEEDS, examples, random_distribution
 
 WHO = ("bdp", "pufferfish")
 LOSSES = (1e-3, 0.2, 1.0, 5.0, 40.0, 150.0, 300.0)
@@ -27,11 +27,11 @@ def test_no_start_leaks_more(seed, who, records):
     found = leakage_of_losses(table, losses, start="any", adversary=who)
     assert np.isfinite(found.upper).all()
     assert (found.lower <= found.upper * (1 + 1e-12)).all()
-    for law in (*np.eye(k), *(random_law(generator, k) for _ in range(3))):
-        one = leakage_of_losses(table, losses, start=law, adversary=who)
-        assert (found.upper >= one.lower - 1e-9 * (1 + one.lower)).all(), law
+    for distribution in (*np.eye(k), *(random_distribution(generator, k) for _ in range(3))):
+        one = leakage_of_losses(table, losses, start=distribution, adversary=who)
+        assert (found.upper >= one.lower - 1e-9 * (1 + one.lower)).all(), distribution
     if losses.max() <= 5:
-        # Laws of two values are enough, and their odds need not be found closely.
+        # Distributions of two values are enough, and their odds need not be found closely.
         worst = newton.any_start([table], losses, who, 25)
         assert (found.upper >= worst * (1 - 1e-9)).all()
 
@@ -44,9 +44,9 @@ def test_no_start_leaks_more_at_one_loss_for_all(seed, who, loss):
     table = cases.transition(generator, k)
     most = TightCurve(table, start="any", length=records, adversary=who)(loss)
     assert most <= loss * records * (1 + 1e-9)
-    for law in (*np.eye(k), random_law(generator, k)):
-        reached = TightCurve(table, start=law, length=records, adversary=who).leakage(loss).lower
-        assert most >= reached - 1e-9 * (1 + reached), law
+    for distribution in (*np.eye(k), random_distribution(generator, k)):
+        reached = TightCurve(table, start=distribution, length=records, adversary=who).leakage(loss).lower
+        assert most >= reached - 1e-9 * (1 + reached), distribution
 
 
 @pytest.mark.parametrize("table", [[[0, 1, 0], [0, 0, 1], [1, 0, 0]], [[1, 0, 0], [0.5, 0, 0.5], [0, 0, 1]]])

@@ -150,7 +150,7 @@ def test_questions_of_the_worst_algorithm_leak_what_is_said():
     for table, start, n in ((W, "stationary", 5), (W, [0.6, 0.3, 0.1], 5), (W[:, [1, 0, 2]], "stationary", 4)):
         loss = 0.7
         found = TightCurve(table, start=start, length=n, adversary="pufferfish", tolerance=NARROW).leakage(loss)
-        joint = algorithms.table([table], cases.first_law(table, start), n)
+        joint = algorithms.table([table], cases.first_distribution(table, start), n)
         weight = np.ones_like(joint)
         for step, side in ((-1, found.before), (1, found.after)):
             for distance, asked in enumerate(side.questions, start=1):

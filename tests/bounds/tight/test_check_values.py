@@ -178,8 +178,8 @@ def test_approximate_dp(table, n, target, pair, loss, delta, epsilon, carried):
     whole = approximate_leakage(TightCurve(table, length=n, adversary="pufferfish", tolerance=TOLERANCE), loss, delta)
     assert whole.epsilon >= epsilon - SIX_DIGITS
     assert whole.delta >= carried * (1 - 1e-6)
-    law = MarkovChain(transition=table).stationary
-    top, bottom = algorithms.laws_given(algorithms.table([table], law, n), target, pair)
+    distribution = MarkovChain(transition=table).stationary
+    top, bottom = algorithms.distributions_given(algorithms.table([table], distribution, n), target, pair)
     event = algorithms.event_delta(top, bottom, float(found.upper[target]), [loss] * n, [delta] * n)
     assert event == pytest.approx(carried, rel=1e-6)
 

@@ -20,27 +20,29 @@ NARROW = 1e-9
 PARTS = 8
 
 
-def periodic_laws(kernels):
-    """The law of a record at each slot, by repeating the whole period many times: nothing shared with src."""
+def periodic_distributions(kernels):
+    """The distribution of a record at each slot, by repeating the whole period many times: nothing shared with src."""
     whole = np.eye(len(kernels[0]))
     for kernel in kernels:
         whole = whole @ kernel
     far = np.linalg.matrix_power((whole + np.eye(len(whole))) / 2, 1 << 40)
-    law = far.mean(axis=0) / far.mean(axis=0).sum()
-    laws = []
+    distribution = far.mean(axis=0) / far.mean(axis=0).sum()
+    distributions = []
     for kernel in kernels:
-        laws.append(law)
-        law = law @ kernel
-    return laws
+        distributions.append(distribution)
+        distribution = distribution @ kernel
+    return distributions
 
 
 def worst_of_all(kernels, loss, n, who):
     """The most that any algorithm leaks about any record of n, whatever slot the first one has."""
-    laws, found = periodic_laws(kernels), 0.0
-    for first, law in enumerate(laws):
+    distributions, found = periodic_distributions(kernels), 0.0
+    for first, distribution in enumerate(distributions):
         turned = [*kernels[first:], *kernels[:first]]
-        law = np.where(law < 1e-12, 0.0, law)
-        found = max(found, *(algorithms.chain_leakage(turned, law, np.full(n, loss), t, who) for t in range(n)))
+        distribution = np.where(distribution < 1e-12, 0.0, distribution)
+        found = max(
+            found, *(algorithms.chain_leakage(turned, distribution, np.full(n, loss), t, who) for t in range(n))
+        )
     return found
 
 
@@ -130,12 +132,12 @@ def test_without_end_is_what_long_series_tend_to(who):
         generator = np.random.default_rng([seed, 22])
         kernels = np.array(clock(generator, int(generator.integers(2, 4)), 3))
         kernels = 0.9 * kernels + 0.1 / kernels.shape[1]  # forgets within the series
-        laws = periodic_laws(kernels)
+        distributions = periodic_distributions(kernels)
         found = TightCurve.of_clock(kernels, adversary=who).leakage(0.4)
         assert found.upper <= found.lower * (1 + TOLERANCE)
         for first in range(3):
-            turned, law = np.roll(kernels, -first, axis=0), laws[first]
-            each = leakage_of_losses(turned, np.full(90, 0.4), start=law, adversary=who, each=False)
+            turned, distribution = np.roll(kernels, -first, axis=0), distributions[first]
+            each = leakage_of_losses(turned, np.full(90, 0.4), start=distribution, adversary=who, each=False)
             assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
             assert each.upper.max() >= found.lower * (1 - 1e-6), (seed, first)
 
@@ -150,15 +152,20 @@ def test_without_end_is_never_below_long_series_with_zeros(who):
         kernels = generator.dirichlet(np.ones(k), size=(slots, k)) * (generator.random((slots, k, k)) < 0.6)
         kernels += np.eye(k) * 0.2 * (kernels.sum(axis=2, keepdims=True) == 0)
         kernels /= kernels.sum(axis=2, keepdims=True)
-        laws, loss = periodic_laws(kernels), float(generator.choice([0.05, 0.5]))
+        distributions, loss = periodic_distributions(kernels), float(generator.choice([0.05, 0.5]))
         found = TightCurve.of_clock(kernels, length=100_000, adversary=who).leakage(loss)
         for first in range(slots):
-            turned, law = np.roll(kernels, -first, axis=0), np.where(laws[first] < 1e-12, 0.0, laws[first])
-            each = leakage_of_losses(turned, np.full(60, loss), start=law / law.sum(), adversary=who, each=False)
+            turned, distribution = (
+                np.roll(kernels, -first, axis=0),
+                np.where(distributions[first] < 1e-12, 0.0, distributions[first]),
+            )
+            each = leakage_of_losses(
+                turned, np.full(60, loss), start=distribution / distribution.sum(), adversary=who, each=False
+            )
             assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
 
 
-def test_ten_per_cent_less_noise_would_break_the_promise():
+def test_ten_per_cent_less_noise_would_break_the_guarantee():
     """At 1.1 times the loss that the curve allows, some algorithm leaks more than epsilon at some slot."""
     for seed in range(examples(3)):
         generator = np.random.default_rng([seed, 23])
@@ -203,10 +210,12 @@ def test_the_inverse_for_a_day_of_many_slots_is_closed(slots, states, who):
 
 def begun_at_each(kernels, loss, n, who):
     """What series leak that begin with each of the slots, one after the other."""
-    laws = periodic_laws(list(kernels))
+    distributions = periodic_distributions(list(kernels))
     return [
-        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=n, adversary=who, tolerance=NARROW)(loss)
-        for first, law in enumerate(laws)
+        TightCurve(np.roll(kernels, -first, axis=0), start=distribution, length=n, adversary=who, tolerance=NARROW)(
+            loss
+        )
+        for first, distribution in enumerate(distributions)
     ]
 
 

@@ -13,7 +13,7 @@ from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.models.chain import MarkovChain
 from tests.bounds.tight import cases
-from tests.strategies import examples, random_law
+from tests.strategies import examples, random_distribution
 
 EPSILONS = (0.01, 0.3, 1.0, 4.0)
 
@@ -21,7 +21,7 @@ EPSILONS = (0.01, 0.3, 1.0, 4.0)
 def random_curve(seed):
     generator = np.random.default_rng([seed, 16])
     k = int(generator.integers(1, 5))
-    P, start = cases.transition(generator, k), random_law(generator, k)
+    P, start = cases.transition(generator, k), random_distribution(generator, k)
     n = generator.choice(np.array([1, 2, 5, 30, 10**6, None], dtype=object))
     options = {
         "start": "stationary" if generator.random() < 0.6 else start,

@@ -12,7 +12,7 @@ from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
 from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
-from tests.strategies import examples, random_law
+from tests.strategies import examples, random_distribution
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
@@ -39,14 +39,14 @@ def test_very_large_losses_stay_between_what_is_certain(table, loss):
             assert (each.upper <= loss * n * (1 + 1e-12)).all()
 
 
-def _two_states_in_logs(P, law, losses, adversary):
+def _two_states_in_logs(P, distribution, losses, adversary):
     """What two states leak about each record: every end carried to every target, in logs, the plain way."""
     n, out = len(losses), np.full((2, 2, len(losses)), -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        kernel, laws = np.log(P), [np.log(law)]
+        kernel, distributions = np.log(P), [np.log(distribution)]
         for _ in range(n - 1):
-            laws.append(np.logaddexp.reduce(laws[-1][:, None] + kernel, axis=0))
-        sides = (kernel.T, laws[0], range(n)), (kernel, np.zeros(2), range(n - 1, -1, -1))
+            distributions.append(np.logaddexp.reduce(distributions[-1][:, None] + kernel, axis=0))
+        sides = (kernel.T, distributions[0], range(n)), (kernel, np.zeros(2), range(n - 1, -1, -1))
         for side, (step, end, order) in enumerate(sides):
             turns = step[0, 0] + step[1, 1] < step[0, 1] + step[1, 0]
             high = low = bare = end[None]
@@ -55,7 +55,7 @@ def _two_states_in_logs(P, law, losses, adversary):
                     asked = np.diag(np.full(2, losses[before]))
                     up, down = high + asked[0], low + asked[1]
                     weights = (down, up, bare) if turns else (up, down, bare)
-                    known = step.T[np.isfinite(laws[before])] if adversary == "bdp" else np.empty((0, 2))
+                    known = step.T[np.isfinite(distributions[before])] if adversary == "bdp" else np.empty((0, 2))
                     high, low, bare = (
                         np.concatenate([np.logaddexp(w[:, :1] + step[:, 0], w[:, 1:] + step[:, 1]), known])
                         for w in weights
@@ -64,13 +64,13 @@ def _two_states_in_logs(P, law, losses, adversary):
                 said = bare[fine, 0] - bare[fine, 1]
                 out[side, 0, t] = (high[fine, 0] - high[fine, 1] - said).max(initial=-np.inf)
                 out[side, 1, t] = (low[fine, 1] - low[fine, 0] + said).max(initial=-np.inf)
-    return np.where(np.isfinite(laws).all(axis=1), losses + out.sum(axis=0).max(axis=0), 0.0)
+    return np.where(np.isfinite(distributions).all(axis=1), losses + out.sum(axis=0).max(axis=0), 0.0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize(
-    ("table", "law", "n", "loss"),
+    ("table", "distribution", "n", "loss"),
     [
         ([[0.9, 0.1], [0.0, 1.0]], [1.0, 0.0], 150, 5.0),  # never back: all that was spent was called reached
         ([[0.6, 0.4], [0.0, 1.0]], [0.3, 0.7], 150, 3.3),  # some records had too small a bound
@@ -81,16 +81,16 @@ def _two_states_in_logs(P, law, losses, adversary):
         ([[0.2, 0.8], [1.0, 0.0]], [1.0, 0.0], 60, 450.0),
     ],
 )
-def test_two_states_whose_weights_no_double_holds_are_bounded(adversary, table, law, n, loss):
+def test_two_states_whose_weights_no_double_holds_are_bounded(adversary, table, distribution, n, loss):
     losses = loss * np.where(np.arange(n) % 3 == 1, 0.4, 1.0)
     for spent in (losses, np.full(n, loss)):
-        true = _two_states_in_logs(np.array(table), np.array(law), spent, adversary)
-        found = leakage_of_losses(table, spent, start=law, adversary=adversary)
+        true = _two_states_in_logs(np.array(table), np.array(distribution), spent, adversary)
+        found = leakage_of_losses(table, spent, start=distribution, adversary=adversary)
         assert (found.lower <= true * (1 + 1e-9)).all()
         assert (found.upper >= true * (1 - 1e-12)).all()
         # Weights beyond what a double holds are bounded by group privacy, and by what is left of the chain.
         assert (found.upper <= np.where(true > 0, spent.sum(), 0.0) * (1 + 1e-12)).all()
-    curve = tight_leakage(table, loss, start=law, length=n, adversary=adversary)
+    curve = tight_leakage(table, loss, start=distribution, length=n, adversary=adversary)
     assert curve.lower <= true.max() * (1 + 1e-9)
     assert true.max() * (1 - 1e-12) <= curve.upper
 
@@ -110,9 +110,9 @@ def test_without_noise_a_record_is_told_as_well_as_the_chain_tells_it():
     sides = [math.log((P[1] / P[0]).max())]  # nothing known
     for distance in range(1, 40):
         ends = np.linalg.matrix_power(P, distance)  # from the neighbour to a known record
-        law = P[:, :, None] * ends[None]  # (target, neighbour, known)
-        law = law / law.sum(axis=1, keepdims=True)
-        sides.append(math.log((law[1] / law[0]).max()))
+        distribution = P[:, :, None] * ends[None]  # (target, neighbour, known)
+        distribution = distribution / distribution.sum(axis=1, keepdims=True)
+        sides.append(math.log((distribution[1] / distribution[0]).max()))
     found = tight_leakage(ACTIVITY, 100.0, length=100, tolerance=NARROW)
     assert found.upper == pytest.approx(100 + 2 * max(sides), rel=2e-9)
 
@@ -148,11 +148,11 @@ def test_values_that_never_occur_are_no_secrets():
         larger[:k, :k] = table
         larger[k:, :] = 1 / (k + 2)
         for n in (1, 2, 7, 10**6):
-            law = np.zeros(k + 2)
-            law[:k] = 1 / k
+            distribution = np.zeros(k + 2)
+            distribution[:k] = 1 / k
             for who in ADVERSARIES:
-                alone = tight_leakage(table, 0.5, start=law[:k], length=n, adversary=who)
-                among = tight_leakage(larger, 0.5, start=law, length=n, adversary=who)
+                alone = tight_leakage(table, 0.5, start=distribution[:k], length=n, adversary=who)
+                among = tight_leakage(larger, 0.5, start=distribution, length=n, adversary=who)
                 assert among.upper == alone.upper
 
 
@@ -170,7 +170,7 @@ def test_more_loss_or_more_records_never_leak_less():
     for seed in range(examples(16)):
         generator = np.random.default_rng([seed, 14])
         k = int(generator.integers(2, 4))
-        P, start = cases.transition(generator, k), random_law(generator, k)
+        P, start = cases.transition(generator, k), random_distribution(generator, k)
         stationary, who = generator.random() < 0.5, str(generator.choice(["bdp", "pufferfish"]))
         # Long series with a given start are followed from it, and take tens of seconds where a state is never left.
         lengths, losses = (

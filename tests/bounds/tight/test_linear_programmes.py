@@ -10,7 +10,7 @@ from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
 from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms, newton
-from tests.strategies import examples, random_law
+from tests.strategies import examples, random_distribution
 
 ROOM = 1e-8
 NARROW = 1e-9
@@ -27,7 +27,9 @@ def share(count, part):
 def test_three_hundred_chains_with_losses_of_their_own(part):
     for seed in share(300, part):
         case = cases.case(seed)
-        programme = algorithms.chain_leakage([case.transition], case.law, case.losses, case.target, case.adversary)
+        programme = algorithms.chain_leakage(
+            [case.transition], case.distribution, case.losses, case.target, case.adversary
+        )
         found = brackets(case, NARROW)
         assert found.lower[case.target] <= programme + ROOM, seed
         assert found.upper[case.target] >= programme - ROOM, seed
@@ -53,7 +55,7 @@ def whole(case, tolerance):
 @pytest.mark.parametrize("seed", [5, 64, 568, 742, 835])
 def test_brackets_of_given_starts_close(seed):
     case = cases.case(seed)
-    each = newton.leakage([case.transition], case.law, case.losses, case.adversary)
+    each = newton.leakage([case.transition], case.distribution, case.losses, case.adversary)
     found = brackets(case, NARROW)
     assert (found.upper <= each * (1 + 1e-7)).all()
     assert (found.lower >= each * (1 - 1e-7)).all()
@@ -66,16 +68,20 @@ def test_everybody_is_no_more_than_windows_and_dp_knows_all_others():
     for seed in range(examples(12)):
         generator = np.random.default_rng([seed, 1])
         k, n = int(generator.integers(2, 4)), 3
-        P, losses, law = cases.transition(generator, k), cases.losses(generator, n), random_law(generator, k)
-        joint = algorithms.table([P], law, n)
+        P, losses, distribution = (
+            cases.transition(generator, k),
+            cases.losses(generator, n),
+            random_distribution(generator, k),
+        )
+        joint = algorithms.table([P], distribution, n)
         for target in range(n):
             every = algorithms.joint_leakage(joint, losses, target, "every")
-            nearest = algorithms.chain_leakage([P], law, losses, target, "bdp")
+            nearest = algorithms.chain_leakage([P], distribution, losses, target, "bdp")
             assert nearest == pytest.approx(every, abs=ROOM), seed
-            found = leakage_of_losses(P, losses, start=law, tolerance=NARROW).upper[target]
+            found = leakage_of_losses(P, losses, start=distribution, tolerance=NARROW).upper[target]
             assert found == pytest.approx(every, abs=ROOM), seed
             others = algorithms.joint_leakage(joint, losses, target, "dp")
-            own = leakage_of_losses(P, losses, start=law, adversary="dp").upper[target]
+            own = leakage_of_losses(P, losses, start=distribution, adversary="dp").upper[target]
             # Where all others leave one value only, nothing is leaked; the curve counts the record's own loss.
             assert others - ROOM <= own <= losses[target]
 
@@ -85,10 +91,14 @@ def test_kernels_that_change_from_step_to_step():
         generator = np.random.default_rng([seed, 2])
         k, n = int(generator.integers(2, 4)), 4
         steps = [cases.transition(generator, k) for _ in range(int(generator.integers(2, 4)))]
-        losses, law, target = cases.losses(generator, n), random_law(generator, k), int(generator.integers(n))
+        losses, distribution, target = (
+            cases.losses(generator, n),
+            random_distribution(generator, k),
+            int(generator.integers(n)),
+        )
         for who in ("bdp", "pufferfish"):
-            programme = algorithms.chain_leakage(steps, law, losses, target, who)
-            found = leakage_of_losses(steps, losses, start=law, adversary=who, tolerance=NARROW)
+            programme = algorithms.chain_leakage(steps, distribution, losses, target, who)
+            found = leakage_of_losses(steps, losses, start=distribution, adversary=who, tolerance=NARROW)
             assert found.upper[target] == pytest.approx(programme, abs=ROOM), (seed, who)
 
 
@@ -106,20 +116,20 @@ def test_any_start_is_reached_by_the_worst_start():
         assert found.upper[target] == pytest.approx(reached, abs=1e-6), seed
 
 
-def test_ten_per_cent_less_noise_would_break_the_promise():
+def test_ten_per_cent_less_noise_would_break_the_guarantee():
     """At 1.1 times the loss that the curve allows, some algorithm leaks more than epsilon."""
     for seed in range(examples(16)):
         generator = np.random.default_rng([seed, 4])
         k = int(generator.integers(2, 4))
         n = {2: 4, 3: 3}[k]
-        P, law = cases.transition(generator, k), random_law(generator, k)
-        curve = TightCurve(P, start=law, length=n, tolerance=NARROW)
+        P, distribution = cases.transition(generator, k), random_distribution(generator, k)
+        curve = TightCurve(P, start=distribution, length=n, tolerance=NARROW)
         epsilon = float(generator.choice([0.1, 1.0, 3.0]))
         loss = curve.inverse(epsilon)
         if curve(1.0) == 0:  # every record is certain
             continue
         most = [
-            max(algorithms.chain_leakage([P], law, np.full(n, share * loss), t, "bdp") for t in range(n))
+            max(algorithms.chain_leakage([P], distribution, np.full(n, share * loss), t, "bdp") for t in range(n))
             for share in (1.0, 1.1)
         ]
         assert most[0] <= epsilon + ROOM, seed
@@ -140,8 +150,11 @@ def test_any_start_is_never_below_what_some_start_reaches(part):
     for seed in share(60, part):
         generator, P, losses, target, who = any_start_case(seed)
         found = leakage_of_losses(P, losses, start="any", adversary=who, tolerance=NARROW)
-        for law in (*np.eye(len(P)), *(random_law(generator, len(P)) for _ in range(4))):
-            assert found.upper[target] >= algorithms.chain_leakage([P], law, losses, target, who) - ROOM, (seed, law)
+        for distribution in (*np.eye(len(P)), *(random_distribution(generator, len(P)) for _ in range(4))):
+            assert found.upper[target] >= algorithms.chain_leakage([P], distribution, losses, target, who) - ROOM, (
+                seed,
+                distribution,
+            )
         if len({*losses}) == 1:
             curve = TightCurve(P, start="any", length=len(losses), adversary=who, tolerance=NARROW)
             assert curve(losses[0]) == pytest.approx(found.value, abs=ROOM)

@@ -25,7 +25,7 @@ from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval
 from tests.bounds.tight import cases
 from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
-from tests.strategies import examples, networks, random_law, random_rows, random_transition
+from tests.strategies import examples, networks, random_distribution, random_rows, random_transition
 
 ROOM = 1e-8
 EXACT = 1e-9
@@ -52,7 +52,9 @@ def test_never_below_the_programme_on_three_hundred_chains():
 def test_never_below_the_programme_itself():
     for seed in range(examples(300)):
         case = cases.case(seed)
-        programme = algorithms.chain_leakage([case.transition], case.law, case.losses, case.target, case.adversary)
+        programme = algorithms.chain_leakage(
+            [case.transition], case.distribution, case.losses, case.target, case.adversary
+        )
         assert of_losses(case.transition, case.losses)[case.target] >= programme - ROOM, seed
 
 
@@ -94,7 +96,7 @@ def test_boxes_hold_for_every_chain_inside_also_one_that_changes():
         ]
         for steps in (1, 1, max(1, n - 1), max(1, n - 1)):
             kernels = [in_box(generator, low, high) for _ in range(steps)]
-            found = leakage_of_losses(kernels, np.full(n, loss), start=random_law(generator, k))
+            found = leakage_of_losses(kernels, np.full(n, loss), start=random_distribution(generator, k))
             assert min(bounds) >= found.lower.max() - EXACT, seed
 
 
@@ -107,7 +109,7 @@ def test_binary_intervals_hold_for_every_chain_inside():
         for _ in range(4):
             stays = generator.choice([low, high, generator.uniform(low, high)], size=(max(1, n - 1), 2))
             kernels = np.array([[[a, 1 - a], [1 - b, b]] for a, b in stays])
-            found = leakage_of_losses(kernels, np.full(n, loss), start=random_law(generator, 2))
+            found = leakage_of_losses(kernels, np.full(n, loss), start=random_distribution(generator, 2))
             assert bound >= found.lower.max() - EXACT, seed
 
 
@@ -118,7 +120,7 @@ def test_hidden_chains():
         hidden, values, n = int(generator.integers(2, 4)), int(generator.integers(2, 4)), 3
         A, shown = cases.transition(generator, hidden), random_rows(generator, hidden, values)
         losses, target = cases.losses(generator, n), int(generator.integers(n))
-        joint = algorithms.hidden_table(A, shown, random_law(generator, hidden), n)
+        joint = algorithms.hidden_table(A, shown, random_distribution(generator, hidden), n)
         programme = algorithms.joint_leakage(joint, losses, target, "every")
         odds = HiddenOdds.of(A, shown, length=n)
         assert odds.of_losses(losses)[target] >= programme - ROOM, seed
@@ -126,19 +128,19 @@ def test_hidden_chains():
 
 
 def random_tree(generator, n):
-    """A root's law, and edges to new records; tables with zeros."""
+    """A root's distribution, and edges to new records; tables with zeros."""
     k = int(generator.integers(2, 4 if n < 4 else 3))
     edges = [(int(generator.integers(child)), child, random_rows(generator, k, k)) for child in range(1, n)]
-    return random_law(generator, k), edges
+    return random_distribution(generator, k), edges
 
 
 def test_trees():
     for seed in range(examples(32)):
         generator = np.random.default_rng([seed, 9])
         n = int(generator.integers(2, 5))
-        law, edges = random_tree(generator, n)
+        distribution, edges = random_tree(generator, n)
         losses, target = cases.losses(generator, n), int(generator.integers(n))
-        programme = algorithms.joint_leakage(algorithms.tree_table(law, edges), losses, target, "every")
+        programme = algorithms.joint_leakage(algorithms.tree_table(distribution, edges), losses, target, "every")
         tree = TreeOdds(edges, nodes=range(n))
         assert tree.of_losses(dict(enumerate(losses.tolist())))[target] >= programme - ROOM, seed
         assert tree(float(losses.max())) >= programme - ROOM, seed
@@ -146,10 +148,10 @@ def test_trees():
 
 def collider(generator, k):
     """Two independent causes, what they cause together, and a consequence of that."""
-    laws = random_law(generator, k), random_law(generator, k)
+    distributions = random_distribution(generator, k), random_distribution(generator, k)
     caused, consequence = random_rows(generator, k, k, k), random_rows(generator, k, k)
-    joint = np.einsum("a,b,abc,cd->abcd", *laws, caused, consequence)
-    return joint, [(0, laws[0]), (1, laws[1]), (0, 1, 2, caused), (2, 3, consequence)]
+    joint = np.einsum("a,b,abc,cd->abcd", *distributions, caused, consequence)
+    return joint, [(0, distributions[0]), (1, distributions[1]), (0, 1, 2, caused), (2, 3, consequence)]
 
 
 def test_records_with_two_parents():

@@ -14,7 +14,7 @@ from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
 from tests.bounds.tight import cases
-from tests.strategies import examples, random_law
+from tests.strategies import examples, random_distribution
 
 OTHERS = ("quilt", "markov", "zhao", "general", "odds")
 ROOM = 1.1 * TOLERANCE
@@ -25,7 +25,7 @@ def check_order(seed):
     generator = np.random.default_rng([seed, 11])
     k = int(generator.choice([2, 2, 3, 4]))
     P, kind = cases.transition(generator, k), generator.choice(["stationary", "given", "any"], p=[0.6, 0.3, 0.1])
-    start = random_law(generator, k) if kind == "given" else str(kind)
+    start = random_distribution(generator, k) if kind == "given" else str(kind)
     lengths = {"any": [1, 2, 5, 20], "given": [1, 2, 5, 20, 60], "stationary": [1, 2, 5, 20, 100, 1000]}
     n = int(generator.choice(lengths[str(kind)]))
     model = MarkovChain(transition=P, start=start)
@@ -72,7 +72,8 @@ def test_a_class_is_its_worst_chain():
         generator = np.random.default_rng([seed, 13])
         k, n, loss = int(generator.integers(2, 4)), int(generator.integers(1, 12)), cases.loss(generator)
         models = tuple(
-            MarkovChain(transition=cases.transition(generator, k), start=random_law(generator, k)) for _ in range(3)
+            MarkovChain(transition=cases.transition(generator, k), start=random_distribution(generator, k))
+            for _ in range(3)
         )
         alone = [curve("tight", model, n) for model in models]
         together = curve("tight", MarkovClass(models=models), n)

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.bounds.tight.inputs import stationary_law
+from pufferdp.bounds.tight.inputs import stationary_distribution
 from pufferdp.bounds.tight.odds import OddsCurve, odds_forever, odds_series
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.bounds.tight.streams import stream_budget, stream_leakage
 from tests.oracles import algorithms, streams
-from tests.strategies import SEEDS, examples, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_distribution, random_transition
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]]
@@ -29,14 +29,14 @@ PARTS = ("backward", "forward", "total")
 
 @st.composite
 def problems(draw, states: int, most: int):
-    """A chain, the law of its first record, and losses: equal, different, some of them 0."""
+    """A chain, the distribution of its first record, and losses: equal, different, some of them 0."""
     generator = np.random.default_rng(draw(SEEDS))
     P = random_transition(generator, states)
-    start = random_law(generator, states) if draw(st.booleans()) else "stationary"
+    start = random_distribution(generator, states) if draw(st.booleans()) else "stationary"
     n = draw(st.integers(1, most))
     equal = np.full(n, draw(st.sampled_from([0.1, 1.0])))
     losses = equal if draw(st.booleans()) else generator.choice([0.0, 0.1, 0.5, 1.0, 3.0], size=n)
-    return P, start, np.asarray(stationary_law(P) if isinstance(start, str) else start), losses
+    return P, start, np.asarray(stationary_distribution(P) if isinstance(start, str) else start), losses
 
 
 def check(found, worst):
@@ -45,14 +45,14 @@ def check(found, worst):
     assert (found <= worst * (1 + WIDTH) + ROOM).all()
 
 
-def programmes(P, law, losses, who):
+def programmes(P, distribution, losses, who):
     """Backward, forward and total leakage of all algorithms: outputs that are left out spend nothing."""
     n, found = len(losses), []
     for part in PARTS:
         row = []
         for t in range(n):
             kept = [part == "total" or (s <= t if part == "backward" else s >= t) for s in range(n)]
-            row.append(algorithms.leakage([P], law, np.where(kept, losses, 0.0), who)[t])
+            row.append(algorithms.leakage([P], distribution, np.where(kept, losses, 0.0), who)[t])
         found.append(row)
     return np.array(found)
 
@@ -60,11 +60,11 @@ def programmes(P, law, losses, who):
 @given(problem=problems(2, 4))
 @settings(max_examples=examples(30))
 def test_two_states_are_what_randomised_response_leaks(problem):
-    P, start, law, losses = problem
+    P, start, distribution, losses = problem
     channels = [streams.randomised_response(loss) for loss in losses]
     for who in WHO:
         found = stream_leakage(P, losses, start=start, adversary=who)
-        worst = streams.leakage(P, law, channels, who == "bdp")
+        worst = streams.leakage(P, distribution, channels, who == "bdp")
         for part, brute in zip(PARTS, worst, strict=True):
             check(getattr(found, part), brute)
         assert found.lower <= worst[2].max() + ROOM
@@ -73,11 +73,11 @@ def test_two_states_are_what_randomised_response_leaks(problem):
 @given(problem=problems(3, 3))
 @settings(max_examples=examples(20))
 def test_three_states_are_what_questions_about_sets_of_values_leak(problem):
-    P, start, law, losses = problem
+    P, start, distribution, losses = problem
     channels = [streams.every_set(3, loss) for loss in losses]
     for who in WHO:
         found = stream_leakage(P, losses, start=start, adversary=who)
-        worst = streams.leakage(P, law, channels, who == "bdp")
+        worst = streams.leakage(P, distribution, channels, who == "bdp")
         for part, brute in zip(PARTS, worst, strict=True):
             check(getattr(found, part), brute)
 
@@ -85,16 +85,16 @@ def test_three_states_are_what_questions_about_sets_of_values_leak(problem):
 @given(problem=problems(3, 3), who=st.sampled_from(WHO))
 @settings(max_examples=examples(10))
 def test_every_part_equals_the_linear_programme_over_all_algorithms(problem, who):
-    P, start, law, losses = problem
+    P, start, distribution, losses = problem
     found = stream_leakage(P, losses, start=start, adversary=who)
-    for part, worst in zip(PARTS, programmes(P, law, losses, who), strict=True):
+    for part, worst in zip(PARTS, programmes(P, distribution, losses, who), strict=True):
         check(getattr(found, part), worst)
 
 
 @given(problem=problems(2, 3), seed=SEEDS)
 @settings(max_examples=examples(20))
 def test_no_algorithm_leaks_more_even_one_that_looks_at_what_it_published(problem, seed):
-    P, start, law, losses = problem
+    P, start, distribution, losses = problem
 
     def channel(loss):
         def rows(before):
@@ -107,7 +107,7 @@ def test_no_algorithm_leaks_more_even_one_that_looks_at_what_it_published(proble
 
     for who in WHO:
         found = stream_leakage(P, losses, start=start, adversary=who)
-        brute = streams.leakage(P, law, [channel(loss) for loss in losses], who == "bdp")
+        brute = streams.leakage(P, distribution, [channel(loss) for loss in losses], who == "bdp")
         for part, some in zip(PARTS, brute, strict=True):
             assert (getattr(found, part) >= some - ROOM).all()
 
@@ -136,11 +136,11 @@ def test_the_recursion_of_cao_is_that_of_the_paper():
 @given(problem=problems(3, 6))
 @settings(max_examples=examples(30))
 def test_never_above_cao(problem):
-    P, start, law, losses = problem
-    if not isinstance(start, str) or (law == 0).any():
+    P, start, distribution, losses = problem
+    if not isinstance(start, str) or (distribution == 0).any():
         return  # their backward rows are those of a stationary chain read backwards
     found = stream_leakage(P, losses, adversary="pufferfish")
-    reversal = law[None] * P.T / law[:, None]
+    reversal = distribution[None] * P.T / distribution[:, None]
     backward, forward = streams.cao(reversal, losses), streams.cao(P, losses[::-1])[::-1]
     assert (found.backward <= np.array(backward) * (1 + WIDTH) + ROOM).all()
     assert (found.forward <= np.array(forward) * (1 + WIDTH) + ROOM).all()
@@ -150,9 +150,12 @@ def test_never_above_cao(problem):
 @pytest.mark.parametrize(("k", "spiky", "loss"), [(5, 1.0, 0.1), (5, 0.3, 1.0), (10, 0.3, 0.1)])
 def test_endless_streams_of_many_states_are_never_above_tpl(k, spiky, loss):
     P = np.random.default_rng(k).dirichlet(np.full(k, spiky), size=k)
-    law = stationary_law(P)
+    distribution = stationary_distribution(P)
     found = stream_leakage(P, loss, adversary="pufferfish")
-    forward, backward = streams.tpl_forever(P, loss), streams.tpl_forever(law[None] * P.T / law[:, None], loss)
+    forward, backward = (
+        streams.tpl_forever(P, loss),
+        streams.tpl_forever(distribution[None] * P.T / distribution[:, None], loss),
+    )
     assert found.forward[0] <= forward * (1 + WIDTH)
     assert found.backward[0] <= backward * (1 + WIDTH)
     assert found.upper <= (forward + backward - loss) * (1 + WIDTH)
@@ -167,9 +170,11 @@ def test_endless_streams_of_up_to_fifty_states_are_never_above_tpl(seed):
     P = generator.dirichlet(np.full(k, generator.choice([0.3, 1.0, 5.0])), size=k)
     if seed % 3 == 0:
         P = 0.5 * np.eye(k) + 0.5 * P
-    law = stationary_law(P)
+    distribution = stationary_distribution(P)
     found = stream_leakage(P, loss, adversary="pufferfish")
-    forward, backward = (streams.tpl_forever(rows, loss, 12) for rows in (P, law[None] * P.T / law[:, None]))
+    forward, backward = (
+        streams.tpl_forever(rows, loss, 12) for rows in (P, distribution[None] * P.T / distribution[:, None])
+    )
     assert found.upper <= (forward + backward - loss) * (1 + WIDTH)
     assert found.lower <= stream_leakage(P, loss).upper
 
@@ -193,8 +198,8 @@ def one_side(kernel, x, y, losses):
 def test_large_losses_of_many_states_leave_no_vector_behind():
     """Vectors at different quotients grow at different rates; one that vanishes beside another must not count."""
     P = np.random.default_rng(3).dirichlet(np.full(12, 0.3), size=12)
-    law, loss = stationary_law(P), 2.0
-    reversal, spent = law[None] * P.T / law[:, None], [loss] * 40
+    distribution, loss = stationary_distribution(P), 2.0
+    reversal, spent = distribution[None] * P.T / distribution[:, None], [loss] * 40
     worst = max(
         one_side(P, x, y, spent) + one_side(reversal, x, y, spent) for x in range(12) for y in range(12) if x != y
     )
@@ -269,9 +274,9 @@ def test_any_start_is_above_every_start_and_reached_by_one(problem, seed):
     P, _, _, losses = problem
     found = stream_leakage(P, losses, start="any", adversary="pufferfish")
     generator = np.random.default_rng(seed)
-    laws = [*np.eye(3), *generator.dirichlet(np.ones(3), size=4)]
-    for law in laws:
-        for part, worst in zip(PARTS, programmes(P, law, losses, "pufferfish"), strict=True):
+    distributions = [*np.eye(3), *generator.dirichlet(np.ones(3), size=4)]
+    for distribution in distributions:
+        for part, worst in zip(PARTS, programmes(P, distribution, losses, "pufferfish"), strict=True):
             assert (getattr(found, part) >= worst - ROOM).all()
     assert found.lower <= found.upper <= losses.sum() + ROOM
 
@@ -286,8 +291,8 @@ def test_odds_bound_every_part_for_every_chain_of_a_box(seed, who):
     low, high = P * 0.8, np.minimum(P * 1.2, 1.0)
     boxed = odds_series(OddsCurve.of_box(low, high, length=n), losses)
     alone = odds_series(OddsCurve.of_chains([P], length=n), losses)
-    law = random_law(generator, k)
-    for part, worst in zip(PARTS, programmes(P, law, losses, who), strict=True):
+    distribution = random_distribution(generator, k)
+    for part, worst in zip(PARTS, programmes(P, distribution, losses, who), strict=True):
         assert (getattr(alone, part) >= worst - ROOM).all()
         assert (getattr(boxed, part) >= getattr(alone, part) - ROOM).all()
 

@@ -15,7 +15,7 @@ from pufferdp.bounds.tight.series import TOLERANCE
 from tests.bounds.tight import cases
 from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import newton
-from tests.strategies import examples, random_law
+from tests.strategies import examples, random_distribution
 
 SLOW = 0.99 * np.eye(3) + 0.01 * np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
 TURNS = np.array([[0.0, 0.9958694846318731, 0.004130515368126928], [1.0, 0.0, 0.0], [0.0748, 0.9182, 0.007]])
@@ -29,9 +29,12 @@ def test_every_record_is_what_it_is_end_by_end():
     for seed in range(examples(24)):
         generator = np.random.default_rng([seed, 31])
         k, n, loss = int(generator.integers(2, 4)), int(generator.integers(6, 14)), cases.loss(generator)
-        start, who = "stationary" if seed % 3 == 0 else random_law(generator, k), ("bdp", "pufferfish")[seed % 2]
+        start, who = (
+            "stationary" if seed % 3 == 0 else random_distribution(generator, k),
+            ("bdp", "pufferfish")[seed % 2],
+        )
         P = cases.transition(generator, k)
-        each = newton.leakage([P], cases.first_law(P, start), np.full(n, loss), who)
+        each = newton.leakage([P], cases.first_distribution(P, start), np.full(n, loss), who)
         found = leakage_of_losses(P, np.full(n, loss), start=start, adversary=who)
         assert (found.lower <= each * (1 + 1e-9)).all(), seed
         assert (found.upper >= each * (1 - 1e-9)).all(), seed
@@ -71,13 +74,13 @@ def test_longer_series_than_are_listed_have_closed_brackets(P, start):
     worst = curve.leakage(loss)
     assert worst.lower <= worst.upper <= worst.lower * (1 + CLOSED)
     x, y, i = worst.likelier, worst.other, worst.record
-    law = inputs.chain(P, start).start
-    sides = _side(P.T, law, loss, i - 1, x, y), _side(P, np.ones(3), loss, n - i, x, y)
+    distribution = inputs.chain(P, start).start
+    sides = _side(P.T, distribution, loss, i - 1, x, y), _side(P, np.ones(3), loss, n - i, x, y)
     assert worst.lower <= loss + sum(sides) <= worst.upper
     assert sides == pytest.approx((worst.before.added, worst.after.added), rel=CLOSED)
     for record in (1, i // 2, i + 20, n):  # other records and pairs leak no more
         for a, b in ((x, y), (y, x), (0, 1)):
-            other = _side(P.T, law, loss, record - 1, a, b) + _side(P, np.ones(3), loss, n - record, a, b)
+            other = _side(P.T, distribution, loss, record - 1, a, b) + _side(P, np.ones(3), loss, n - record, a, b)
             assert loss + other <= worst.upper
     bdp = TightCurve(P, start=start, length=n).leakage(loss)
     assert worst.lower <= bdp.upper <= bdp.lower * (1 + CLOSED)

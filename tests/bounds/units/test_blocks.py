@@ -15,7 +15,7 @@ from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.bounds.units.blocks import BlockCurve, BlockOdds
 from tests.oracles.algorithms import table
 from tests.oracles.blocks import block_leakage, block_pairs, cut
-from tests.strategies import SEEDS, examples, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_distribution, random_transition
 from tests.tolerance import upper_end
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
@@ -24,8 +24,8 @@ W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
 
 def stationary(kernel):
     values, vectors = np.linalg.eig(np.asarray(kernel).T)
-    law = np.real(vectors[:, np.argmin(abs(values - 1))])
-    return law / law.sum()
+    distribution = np.real(vectors[:, np.argmin(abs(values - 1))])
+    return distribution / distribution.sum()
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_one_a_day_leaks_about_a_day_for_ever():
 def _case(seed, states, given_start):
     generator = np.random.default_rng(seed)
     kernel = random_transition(generator, states)
-    law = random_law(generator, states) if given_start else stationary(kernel)
-    return kernel, law
+    distribution = random_distribution(generator, states) if given_start else stationary(kernel)
+    return kernel, distribution
 
 
 @pytest.mark.slow
@@ -62,10 +62,10 @@ def _case(seed, states, given_start):
 @given(SEEDS, st.sampled_from([(2, 4, 2), (2, 5, 2), (2, 5, 3), (3, 4, 2)]), st.sampled_from(["bdp", "pufferfish"]))
 def test_no_algorithm_leaks_more_from_a_given_start_and_some_leak_as_much(seed, size, who):
     states, n, block = size
-    kernel, law = _case(seed, states, given_start=True)
+    kernel, distribution = _case(seed, states, given_start=True)
     loss = float(np.random.default_rng(seed + 1).choice([0.1, 0.5, 2.0]))
-    most = max(block_leakage(kernel, law, n, block, phase, loss, who) for phase in range(block))
-    curve = BlockCurve(kernel, block=block, start=law, length=n, adversary=who)
+    most = max(block_leakage(kernel, distribution, n, block, phase, loss, who) for phase in range(block))
+    curve = BlockCurve(kernel, block=block, start=distribution, length=n, adversary=who)
     assert curve(loss) >= most - 1e-7
     if most > 0:
         assert curve(loss) == upper_end(most)
@@ -84,9 +84,9 @@ def test_many_cases_of_all_algorithms(size):
 @pytest.mark.slow
 def test_whoever_knows_any_records_learns_no_more_than_from_the_nearest_ones():
     for seed in range(examples(3)):
-        kernel, law = _case(seed, 2, given_start=True)
+        kernel, distribution = _case(seed, 2, given_start=True)
         for phase in (0, 1):
-            every, nearest = (block_leakage(kernel, law, 5, 2, phase, 0.7, who) for who in ("every", "bdp"))
+            every, nearest = (block_leakage(kernel, distribution, 5, 2, phase, 0.7, who) for who in ("every", "bdp"))
             assert nearest == pytest.approx(every, abs=1e-8)
 
 
@@ -163,8 +163,8 @@ def test_the_closed_form_holds_for_any_start_and_from_a_step_alone(seed):
     of_chain = BlockOdds.of_chains([kernel[None]], 2, 4)
     of_step = BlockOdds.of_steps(of_chain.log_odds, 2, 4)
     most = max(
-        block_leakage(kernel, law, 4, 2, phase, 0.5, "bdp")
-        for law in (random_law(generator, 2), np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+        block_leakage(kernel, distribution, 4, 2, phase, 0.5, "bdp")
+        for distribution in (random_distribution(generator, 2), np.array([1.0, 0.0]), np.array([0.5, 0.5]))
         for phase in (0, 1)
     )
     assert of_chain(0.5) >= most - 1e-8

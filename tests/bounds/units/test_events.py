@@ -1,4 +1,4 @@
-"""Stretches and events as secrets: check values, and linear programmes over all DP algorithms."""
+"""Segments and events as secrets: check values, and linear programmes over all DP algorithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.series import TOLERANCE
-from pufferdp.bounds.units.events import EventCurve, StretchCurve
+from pufferdp.bounds.units.events import EventCurve, SegmentCurve
 from tests.oracles.algorithms import largest_quotient, table
 from tests.strategies import SEEDS, examples, random_transition
 
@@ -22,8 +22,8 @@ W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
 
 def stationary(kernel):
     system = np.vstack([np.asarray(kernel).T - np.eye(len(kernel)), np.ones(len(kernel))])
-    law = np.linalg.lstsq(system, np.append(np.zeros(len(kernel)), 1.0), rcond=None)[0]
-    return np.where(law < 1e-12, 0.0, law)
+    distribution = np.linalg.lstsq(system, np.append(np.zeros(len(kernel)), 1.0), rcond=None)[0]
+    return np.where(distribution < 1e-12, 0.0, distribution)
 
 
 def programme(kernel, n, first, last, state, loss):
@@ -100,18 +100,23 @@ def test_a_short_series_of_three_states_leaks_what_is_said(seed):
     assert max(np.array(stepwise) / curve.ways(1.0)) > 1.2
 
 
-def test_a_long_stretch_is_told_from_either_end():
+def test_a_long_segment_is_told_from_either_end():
     kernel = np.array([[0.1, 0.8, 0.1], [0.5, 0.4, 0.1], [0.3, 0.1, 0.6]])
     curve = EventCurve(kernel, state=2, records=6, before=2, after=1, adversary="pufferfish")
-    law = stationary(kernel)
+    distribution = stationary(kernel)
     told_back = EventCurve(
-        (law[:, None] * kernel).T / law[:, None], state=2, records=6, before=1, after=2, adversary="pufferfish"
+        (distribution[:, None] * kernel).T / distribution[:, None],
+        state=2,
+        records=6,
+        before=1,
+        after=2,
+        adversary="pufferfish",
     )
     assert curve.ways(0.7) == pytest.approx(told_back.ways(0.7), rel=1e-6)
 
 
 def _cut(joint, records, known, here):
-    """Laws of all other unknown records given each value of the stretch, for every value of those that are known."""
+    """Distributions of all other unknown records given each value of the segment, for every value of the known ones."""
     k, n = joint.shape[0], joint.ndim
     unknown = [t for t in range(n) if t not in known and t not in here]
     ordered = np.transpose(joint, [*known, *here, *unknown])
@@ -122,11 +127,11 @@ def _cut(joint, records, known, here):
 @pytest.mark.slow
 @settings(max_examples=examples(12), deadline=None)
 @given(SEEDS, st.integers(2, 3))
-def test_a_stretch_as_a_whole_leaks_what_the_worst_algorithm_does(seed, states):
+def test_a_segment_as_a_whole_leaks_what_the_worst_algorithm_does(seed, states):
     generator = np.random.default_rng(seed)
     kernel, loss = random_transition(generator, states), 0.6
-    law = stationary(kernel)
-    joint, here, n = table([kernel], law, 4), [1, 2], 4
+    distribution = stationary(kernel)
+    joint, here, n = table([kernel], distribution, 4), [1, 2], 4
     for adversary in ("pufferfish", "bdp"):
         most = 0.0
         sets = [()] if adversary == "pufferfish" else [(), (0,), (3,), (0, 3)]
@@ -137,7 +142,7 @@ def test_a_stretch_as_a_whole_leaks_what_the_worst_algorithm_does(seed, states):
                     top, bottom = np.zeros_like(given_), np.zeros_like(given_)
                     top[x], bottom[y] = given_[x] / given_[x].sum(), given_[y] / given_[y].sum()
                     most = max(most, largest_quotient(top, bottom, [loss] * (n - len(known))))
-        curve = StretchCurve(kernel, records=2, before=1, after=1, adversary=adversary)
+        curve = SegmentCurve(kernel, records=2, before=1, after=1, adversary=adversary)
         assert curve(loss) >= most - 1e-7
         if (np.asarray(kernel) > 0).all():
             assert curve(loss) == pytest.approx(most, abs=1e-6)
@@ -152,15 +157,15 @@ def test_noise_that_is_a_tenth_too_small_leaks_too_much():
 
 def test_one_record_is_the_tight_curve_and_events_are_below_the_whole():
     for adversary in ("bdp", "pufferfish"):
-        one = StretchCurve(W, records=1, adversary=adversary)
+        one = SegmentCurve(W, records=1, adversary=adversary)
         assert one(0.5) == pytest.approx(TightCurve(W, adversary=adversary)(0.5), rel=TOLERANCE)
     event = EventCurve(W, state=2, records=24, adversary="pufferfish")
-    whole = StretchCurve(W, records=24, adversary="pufferfish")
+    whole = SegmentCurve(W, records=24, adversary="pufferfish")
     assert max(event.ways(0.1)) < whole(0.1) / 3
-    assert EventCurve(W, state=2, records=24)(0.1) == pytest.approx(StretchCurve(W, records=24)(0.1))
+    assert EventCurve(W, state=2, records=24)(0.1) == pytest.approx(SegmentCurve(W, records=24)(0.1))
 
 
-def test_long_stretches_and_rare_states_keep_their_numbers():
+def test_long_segments_and_rare_states_keep_their_numbers():
     rare = [[1 - 1e-9, 1e-9], [0.5, 0.5]]
     event = EventCurve(rare, state=1, records=48, adversary="pufferfish")
     assert event.probability == pytest.approx(48e-9 + 1e-9, rel=1e-2)
@@ -175,6 +180,6 @@ def test_what_is_no_secret_is_refused():
     with pytest.raises(NotApplicableError, match="must occur"):
         EventCurve([[0.0, 1.0], [1.0, 0.0]], state=1, records=2, before=0, after=0)
     with pytest.raises(NotApplicableError, match="never forgets"):
-        StretchCurve([[1.0, 0.0], [0.0, 1.0]], records=2)
+        SegmentCurve([[1.0, 0.0], [0.0, 1.0]], records=2)
     with pytest.raises(ParameterError, match="take a shorter one"):
         EventCurve(W, state=2, records=2001)

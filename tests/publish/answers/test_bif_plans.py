@@ -49,7 +49,7 @@ def test_a_plan_is_made_and_is_never_worse_than_group_privacy(name, read):
     counted = [float(query.removeprefix("count:") in domain and len(domain) > 1) for domain in network.domains]
     together = brute.group_size(links, counted)
     assert made.candidate("group").calibration.sigma == pytest.approx(together, rel=1e-12)
-    errors = {c.mechanism: c.calibration.law.expected_l1_error for c in made.candidates if c.applies}
+    errors = {c.mechanism: c.calibration.distribution.expected_l1_error for c in made.candidates if c.applies}
     assert errors[made.best.mechanism] == min(errors.values()) <= errors["group"]
     assert made.candidate("quilt-exact").calibration.sigma <= together * (1 + 1e-12)
     wasserstein = made.candidate("wasserstein")
@@ -114,7 +114,7 @@ def random_network(records: int, parents: int, states: int, seed: int) -> Bayesi
 @pytest.mark.parametrize("adversary", ["pufferfish", "bdp"])
 @pytest.mark.parametrize("query", ["count:0", "histogram"])
 def test_where_a_network_is_too_wide_the_rest_is_planned(records, parents, states, adversary, query):
-    """Group privacy needs no inference; whatever needs it gives its reason, and a release keeps its promise."""
+    """Group privacy needs no inference; whatever needs it gives its reason, and a release keeps its guarantee."""
     network = random_network(records, parents, states, seed=1)
     made = plan(network, query, epsilon=1, adversary=adversary)
     assert made.best.mechanism == "group"

@@ -31,7 +31,7 @@ from pufferdp import (
     NotApplicableError,
     ParameterError,
     Query,
-    answer_law,
+    answer_distribution,
     denoising_chart,
     release,
     verify,
@@ -62,38 +62,38 @@ def problem_of(model, query, lengths=(), clip=None) -> Problem:
     return Problem(model=model, query=Query.parse(query, clip=clip), lengths=lengths, epsilon=1.0)
 
 
-def balanced_law(scale, numbers, reach=400):
+def balanced_distribution(scale, numbers, reach=400):
     """How likely the noise of one number is to be -reach..reach, if all add up to 0: one convolution for each other."""
     each = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
     others = np.array([1.0])
     for _ in range(numbers - 1):
         others = np.convolve(others, each)
     middle = len(others) // 2
-    law = each * (others[middle - reach : middle + reach + 1] if numbers > 2 else each)
-    return law / law.sum()
+    distribution = each * (others[middle - reach : middle + reach + 1] if numbers > 2 else each)
+    return distribution / distribution.sum()
 
 
 def bayes_balanced(joint, answers, noisy, scale, unit):
-    """P(outcome | one noisy number) for noise that adds up to 0, then the law of that number; for each number."""
-    law = np.asarray(joint, dtype=float).ravel()
-    flat = answers.reshape(len(law), -1).astype(float)
-    noise, posteriors = balanced_law(scale / unit, flat.shape[1]), []
+    """P(outcome | one noisy number) for noise that adds up to 0, and that number's distribution; for each number."""
+    distribution = np.asarray(joint, dtype=float).ravel()
+    flat = answers.reshape(len(distribution), -1).astype(float)
+    noise, posteriors = balanced_distribution(scale / unit, flat.shape[1]), []
     for j in range(flat.shape[1]):
-        weights = law * noise[np.rint((noisy[j] - flat[:, j]) / unit).astype(int) + 400]
+        weights = distribution * noise[np.rint((noisy[j] - flat[:, j]) / unit).astype(int) + 400]
         points, place = np.unique(flat[:, j], return_inverse=True)
         posteriors.append((points, np.bincount(place.ravel(), weights / weights.sum())))
     return posteriors
 
 
 def bayes(joint, answers, noisy, scale, coordinates=None):
-    """P(outcome | noisy answer) over all outcomes, then the law of each coordinate of the answer."""
-    law = np.asarray(joint, dtype=float).ravel()
-    flat = answers.reshape(len(law), -1).astype(float)
+    """P(outcome | noisy answer) over all outcomes, then the distribution of each coordinate of the answer."""
+    distribution = np.asarray(joint, dtype=float).ravel()
+    flat = answers.reshape(len(distribution), -1).astype(float)
     posteriors = []
     for j in range(flat.shape[1]):
         seen = range(flat.shape[1]) if coordinates == "all" else [j]
         far = sum(np.abs(noisy[i] - flat[:, i]) for i in seen) / scale
-        weights = law * np.exp(-(far - far.min()))
+        weights = distribution * np.exp(-(far - far.min()))
         points, place = np.unique(flat[:, j], return_inverse=True)
         posteriors.append((points, np.bincount(place.ravel(), weights / weights.sum())))
     return posteriors
@@ -104,18 +104,18 @@ def listed(value) -> list:
 
 
 def assert_is_the_posterior(found, posteriors) -> None:
-    for mean, low, high, (points, law) in zip(
+    for mean, low, high, (points, distribution) in zip(
         *(listed(getattr(found, name)) for name in ("mean", "low", "high")), posteriors, strict=True
     ):
         near = 1e-9 * max(1.0, np.abs(points).max())
-        assert mean == pytest.approx(points @ law, abs=near)
+        assert mean == pytest.approx(points @ distribution, abs=near)
         # Equal-tailed: at most 2.5 % outside on each side, and more if an end came one answer nearer.
         half = (1 - PROBABILITY) / 2
-        assert law[(points >= low - near) & (points <= high + near)].sum() >= PROBABILITY - 1e-12
-        assert law[points < low - near].sum() <= half
-        assert law[points < low + near].sum() > half - 2e-9
-        assert law[points > high + near].sum() <= half
-        assert law[points > high - near].sum() > half - 2e-9
+        assert distribution[(points >= low - near) & (points <= high + near)].sum() >= PROBABILITY - 1e-12
+        assert distribution[points < low - near].sum() <= half
+        assert distribution[points < low + near].sum() > half - 2e-9
+        assert distribution[points > high + near].sum() <= half
+        assert distribution[points > high - near].sum() > half - 2e-9
 
 
 def noisy_near(generator, answers, scale) -> list[float]:
@@ -183,12 +183,12 @@ def test_chains_literal_bayes(chain, length, seed, scale, query, balanced):
         problem = replace(problem, independent_noise=True)
         found = posterior_of(problem, noisy if lists else noisy[0], scale)
         wanted = bayes(joint, answers, noisy, scale, "all" if chain.size == 2 else None)
-    for at, (mean, (points, law)) in enumerate(zip(listed(found.mean), wanted, strict=True)):
+    for at, (mean, (points, distribution)) in enumerate(zip(listed(found.mean), wanted, strict=True)):
         if mean is None:  # an impossible answer, as good as: the transform knows nothing of masses so small
             assert listed(found.surprise)[at] < 1e-3
         else:
             # Rounding may move one part in a million of the posterior, and no more.
-            assert mean == pytest.approx(points @ law, abs=2e-6 * (np.ptp(points) + 1e-9))
+            assert mean == pytest.approx(points @ distribution, abs=2e-6 * (np.ptp(points) + 1e-9))
 
 
 def test_several_chains_are_one_answer():
@@ -212,11 +212,11 @@ def test_the_mean_is_an_answer_that_could_be(case, noisy, scale):
         assert column.min() - 1e-9 <= mean <= column.max() + 1e-9
 
 
-def test_the_law_of_zeros_is_not_that_of_ones():
-    """A group counts its second state; the first is counted by turning the law around."""
+def test_the_distribution_of_zeros_is_not_that_of_ones():
+    """A group counts its second state; the first is counted by turning the distribution around."""
     group = Groups(sizes=[2], positives=[[0.7, 0.2, 0.1]])
-    assert answer_law(group, "count:0").probabilities == pytest.approx([0.1, 0.2, 0.7])
-    assert answer_law(group, "count:1").probabilities == pytest.approx([0.7, 0.2, 0.1])
+    assert answer_distribution(group, "count:0").probabilities == pytest.approx([0.1, 0.2, 0.7])
+    assert answer_distribution(group, "count:1").probabilities == pytest.approx([0.7, 0.2, 0.1])
 
 
 @pytest.mark.parametrize("scale", [0.4, 3.0])
@@ -225,11 +225,14 @@ def test_surprise_is_the_tail_of_what_the_model_expects(noisy, scale):
     """Every count with every noise, written out."""
     found = posterior_of(problem_of(Groups(sizes=[4], positives=[CLIQUE]), "count:1"), noisy, scale)
     q = math.exp(-1 / scale)
-    law = {}
+    distribution = {}
     for count, p in enumerate(CLIQUE):
         for k in range(-400, 401):
-            law[count + k] = law.get(count + k, 0) + p * (1 - q) / (1 + q) * q ** abs(k)
-    above, below = sum(p for y, p in law.items() if y >= noisy), sum(p for y, p in law.items() if y <= noisy)
+            distribution[count + k] = distribution.get(count + k, 0) + p * (1 - q) / (1 + q) * q ** abs(k)
+    above, below = (
+        sum(p for y, p in distribution.items() if y >= noisy),
+        sum(p for y, p in distribution.items() if y <= noisy),
+    )
     assert found.surprise == pytest.approx(max(1e-12, min(1, 2 * min(above, below))), rel=1e-9)
 
 
@@ -263,7 +266,7 @@ def test_surprise_of_a_sum_has_laplace_tails():
         (MarkovChain(transition=np.full((60, 60), 1 / 60)), "histogram", ((10**4, 1),), None),
     ],
 )
-def test_no_one_law_no_posterior(model, query, lengths, clip):
+def test_no_one_distribution_no_posterior(model, query, lengths, clip):
     problem = problem_of(model, query, lengths, clip)
     answer = [1.0] * 60 if query == "histogram" else 1.0
     assert posterior_of(problem, answer, 1.0) is None
@@ -312,7 +315,7 @@ def better(worse: np.ndarray, ours: np.ndarray) -> bool:
 
 
 def covers(inside: np.ndarray) -> bool:
-    """Whether 95 % is not refuted: the number inside is not among the lowest of its binomial law (1 in 10^4)."""
+    """Whether 95 % is not rejected: the number inside is not in the lowest 1 in 10^4 of its binomial distribution."""
     return bool(binom.cdf(int(inside.sum()), len(inside), PROBABILITY) > ONE_IN_TEN_THOUSAND)
 
 
@@ -387,7 +390,7 @@ def test_a_histogram_of_two_is_one_count():
 
 
 def test_normal_records_gain():
-    """Nothing clipped: the law is exactly normal, and the interval holds 95 %, no less and no more."""
+    """Nothing clipped: the distribution is exactly normal, and the interval holds 95 %, no less and no more."""
     generator = np.random.default_rng(11)
     covariance = np.array([[4.0, 1.2], [1.2, 1.0]])
     mean, variance = clipped_moments(np.array([1.0, -0.5]), covariance, -60, 60)
@@ -419,7 +422,7 @@ def test_families_of_numbers_gain(query):
         assert (exact.mean, exact.low, exact.high) == (truths[0],) * 3
 
 
-def test_a_class_of_normal_laws_has_no_posterior():
+def test_a_class_of_normal_distributions_has_no_posterior():
     model = LimitedCorrelation(records=3, rho=0.2)
     assert posterior_of(problem_of(model, "sum", ((3, 40),), (60, 80)), 8000.0, 30.0) is None
 
@@ -500,7 +503,9 @@ def test_no_posterior_no_columns():
     assert done.denoised is None
     assert done.to_dict()["denoised"] is None
     assert "if the model is right" not in str(done)
-    assert "Not denoised: the promise is for every start, and each has a law of its own." in " ".join(str(done).split())
+    assert "Not denoised: the guarantee is for every start, and each has a distribution of its own." in " ".join(
+        str(done).split()
+    )
     assert verify(done.certificate).valid
 
 
@@ -528,7 +533,7 @@ def test_tables_are_denoised_too():
     table = JointTable(values=[0, 1], outcomes=[(0, 0), (1, 1)], probabilities=[0.25, 0.75])
     case = case_of(table, "count:1")
     prior = answer_prior(case.problem(1.0))
-    assert (prior.points.tolist(), prior.law.masses) == ([0, 2], pytest.approx([0.25, 0.75]))
+    assert (prior.points.tolist(), prior.distribution.masses) == ([0, 2], pytest.approx([0.25, 0.75]))
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])

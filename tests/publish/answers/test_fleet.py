@@ -175,7 +175,7 @@ def test_models_without_records_are_named(rows: pl.DataFrame) -> None:
             {**MODELS, "ann": chain(0.9, 0.4, start=[0.5, 0.5])},
             {"restart": 10},
             Exception,
-            "start law is for the first",
+            "start is for the first",
         ),
     ],
 )

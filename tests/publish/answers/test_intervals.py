@@ -1,4 +1,4 @@
-"""Ranges from the noise alone: coverage by the law, on draws, and on real data the model was not fitted on."""
+"""Ranges from the noise alone: coverage by the distribution, on draws, and on real data the model was not fitted on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pufferdp.publish.answers.intervals import intervals, noise_of
 from pufferdp.publish.answers.publication import AnswerPublication
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler
 from pufferdp.publish.pipeline import Account, Charged, Reading
 from tests.strategies import examples
 
@@ -33,33 +33,37 @@ def frame(states=STATES) -> pd.DataFrame:
     return pd.DataFrame({"t": range(len(states)), "state": states})
 
 
-LAWS = [
-    NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=3.3, coordinates=1),
-    NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=0.01, coordinates=4),
-    NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=0.03, coordinates=3, unit=0.01),
-    NoiseLaw(kind=NoiseKind.LAPLACE, scale=2.0, coordinates=2),
-    NoiseLaw(kind=NoiseKind.GAUSSIAN, scale=2.0, coordinates=2),
-    NoiseLaw(kind=NoiseKind.DISCRETE_GAUSSIAN, scale=1.7, coordinates=5),
-    NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=2.5, coordinates=2, balanced=True),
-    NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=2.5, coordinates=5, balanced=True),
+DISTRIBUTIONS = [
+    NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=3.3, coordinates=1),
+    NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=0.01, coordinates=4),
+    NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=0.03, coordinates=3, unit=0.01),
+    NoiseDistribution(kind=NoiseKind.LAPLACE, scale=2.0, coordinates=2),
+    NoiseDistribution(kind=NoiseKind.GAUSSIAN, scale=2.0, coordinates=2),
+    NoiseDistribution(kind=NoiseKind.DISCRETE_GAUSSIAN, scale=1.7, coordinates=5),
+    NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=2.5, coordinates=2, balanced=True),
+    NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=2.5, coordinates=5, balanced=True),
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.kind}-{law.coordinates}{'-balanced' * law.balanced}")
+@pytest.mark.parametrize(
+    "distribution",
+    DISTRIBUTIONS,
+    ids=lambda distribution: f"{distribution.kind}-{distribution.coordinates}{'-balanced' * distribution.balanced}",
+)
 @pytest.mark.parametrize("beta", [0.5, 0.05, 1e-3])
-def test_the_range_of_each_number_is_the_smallest_that_holds(law, beta):
-    alpha = law.accuracy_of_each(beta).alpha
-    assert 2 * law.at_least(np.array([alpha]))[0] <= beta * (1 + 1e-9)
-    whole = law.kind in (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN)
-    less = alpha - law.unit if whole else alpha * 0.999
-    if not whole or less > law.unit / 2:
-        assert 2 * law.at_least(np.array([less]))[0] > beta
-    assert alpha <= law.accuracy(beta).alpha * (1 + 1e-12)
+def test_the_range_of_each_number_is_the_smallest_that_holds(distribution, beta):
+    alpha = distribution.accuracy_of_each(beta).alpha
+    assert 2 * distribution.at_least(np.array([alpha]))[0] <= beta * (1 + 1e-9)
+    whole = distribution.kind in (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN)
+    less = alpha - distribution.unit if whole else alpha * 0.999
+    if not whole or less > distribution.unit / 2:
+        assert 2 * distribution.at_least(np.array([less]))[0] > beta
+    assert alpha <= distribution.accuracy(beta).alpha * (1 + 1e-12)
 
 
-def test_of_balanced_noise_it_is_that_of_the_law_by_enumeration():
+def test_of_balanced_noise_it_is_that_of_the_distribution_by_enumeration():
     far = 12
-    three = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=0.9, coordinates=3, balanced=True)
+    three = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=0.9, coordinates=3, balanced=True)
     weights = {}
     for a, b in itertools.product(range(-far, far + 1), repeat=2):
         weights[a, b] = math.exp(-(abs(a) + abs(b) + abs(a + b)) / 0.9)

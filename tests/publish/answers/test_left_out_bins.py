@@ -1,7 +1,7 @@
 """A binned model that leaves a bin out: one numbering of its states, from reading to release.
 
-The calibration alone cannot show a mistake here. So the promise is enumerated through ``release`` itself: every series
-is released, and what comes out before noise is what the leakage is computed from.
+The calibration alone cannot show a mistake here. So the guarantee is enumerated through ``release`` itself: every
+series is released, and what comes out before noise is what the leakage is computed from.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from pufferdp import MarkovChain, Query, release, verify
-from tests.oracles.leakage import channel_leakage, path_law
+from tests.oracles.leakage import channel_leakage, path_distribution
 
 EDGES = (0.0, 10.0, 20.0, 30.0, 40.0)
 NAMES = ("0..10", "20..30", "30..40")
@@ -41,10 +41,10 @@ def total(chains) -> float:
 
 def leaked(model, query, adversary, length=2, mechanism=None) -> float:
     """What ``release`` leaks at epsilon 1: all series that the model allows, one release each."""
-    law = path_law(model.transition, model.stationary, length)
-    answers, scales = np.zeros(law.shape), set()
+    distribution = path_distribution(model.transition, model.stationary, length)
+    answers, scales = np.zeros(distribution.shape), set()
     for path in itertools.product(range(3), repeat=length):
-        if law[path] > 0:
+        if distribution[path] > 0:
             sampler = NoNoise()
             done = release(
                 pd.DataFrame({"watt": INSIDE[list(path)]}),
@@ -63,7 +63,7 @@ def leaked(model, query, adversary, length=2, mechanism=None) -> float:
     assert max(scales) <= scale * (1 + 1e-12)
     outputs = np.unique(answers)  # the largest ratio is reached at a possible answer
     channel = np.exp(-np.abs(answers[..., None] - outputs) / scale)
-    return channel_leakage(law, channel, adversary)
+    return channel_leakage(distribution, channel, adversary)
 
 
 @pytest.mark.slow

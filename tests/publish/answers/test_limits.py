@@ -28,7 +28,7 @@ from pufferdp.publish.answers.limits import limit_of
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.noise import NoiseKind, NoiseLaw
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind
 from tests.publish.answers.mechanisms.record_suite import cases
 from tests.strategies import epsilons
 
@@ -78,7 +78,7 @@ def test_records_by_enumeration(case, epsilon, adversary):
         scale = ExactLaplace().calibrate(problem).scale
     except NotApplicableError:
         return
-    # The best Laplace noise keeps the promise, so it cannot do better than the limit.
+    # The best Laplace noise keeps the guarantee, so it cannot do better than the limit.
     assert math.exp(-found.error / scale) >= found.probability * (1 - 1e-9)
 
 
@@ -159,7 +159,7 @@ def test_a_plan_says_it():
 
 
 def test_accuracy_and_factors_of_the_notes():
-    assert NoiseLaw(kind=NoiseKind.LAPLACE, scale=0.5, coordinates=1).accuracy(0.01).alpha == pytest.approx(
+    assert NoiseDistribution(kind=NoiseKind.LAPLACE, scale=0.5, coordinates=1).accuracy(0.01).alpha == pytest.approx(
         2.3026, abs=1e-4
     )
     chain = MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]])
@@ -177,15 +177,15 @@ def test_accuracy_and_factors_of_the_notes():
 @pytest.mark.parametrize("scale", [0.2, 1.0, 7.3])
 @pytest.mark.parametrize("kind", [kind for kind in NoiseKind if kind is not NoiseKind.TABLE])
 def test_mean_squared_error(kind, scale):
-    law = NoiseLaw(kind=kind, scale=scale, coordinates=3, unit=0.5)
+    distribution = NoiseDistribution(kind=kind, scale=scale, coordinates=3, unit=0.5)
     if kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN):
-        assert law.mean_squared_error == pytest.approx(3 * scale**2 * (2 if kind is NoiseKind.LAPLACE else 1))
+        assert distribution.mean_squared_error == pytest.approx(3 * scale**2 * (2 if kind is NoiseKind.LAPLACE else 1))
         return
     steps = np.arange(-2000, 2001)
-    distances = np.abs(steps) / law.counts_scale
+    distances = np.abs(steps) / distribution.counts_scale
     mass = np.exp(-distances if kind is NoiseKind.DISCRETE_LAPLACE else -(distances**2) / 2)
     literal_error = 3 * float((mass / mass.sum() * (0.5 * steps) ** 2).sum())
-    assert law.mean_squared_error == pytest.approx(literal_error, rel=1e-9)
+    assert distribution.mean_squared_error == pytest.approx(literal_error, rel=1e-9)
 
 
 def test_a_delta_makes_errors_a_little_rarer():

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.optimum import CHAINS, optimum, ours, without_data
 
 from pufferdp.models.chain import MarkovChain
-from tests.oracles.leakage import path_law
+from tests.oracles.leakage import path_distribution
 from tests.tolerance import safe_scale
 
 SOLVER = 1e-6
@@ -21,17 +21,17 @@ def chain_of(name):
     return MarkovChain(transition=CHAINS[name])
 
 
-def largest_excess(law, mechanism, epsilon):
+def largest_excess(distribution, mechanism, epsilon):
     """The most by which p exceeds e^ε·p' over all adversaries, from the plain table of series."""
-    n = law.ndim
-    seen = law[..., None] * mechanism.T.reshape(*law.shape, -1)
+    n = distribution.ndim
+    seen = distribution[..., None] * mechanism.T.reshape(*distribution.shape, -1)
     worst = -math.inf
     for i in range(n):
         others = [j for j in range(n) if j != i]
         for known in itertools.chain.from_iterable(itertools.combinations(others, m) for m in range(n)):
             unknown = tuple(j for j in others if j not in known)
             place = sum(1 for j in known if j < i)
-            mass = np.moveaxis(law.sum(axis=unknown), place, 0)[..., None]
+            mass = np.moveaxis(distribution.sum(axis=unknown), place, 0)[..., None]
             told = np.moveaxis(seen.sum(axis=unknown), place, 0) / mass
             for a, b in ((0, 1), (1, 0)):
                 worst = max(worst, float((told[a] - math.exp(epsilon) * told[b]).max()))
@@ -43,16 +43,16 @@ def largest_excess(law, mechanism, epsilon):
 def test_the_best_mechanism_is_private_and_best(name, epsilon):
     chain = chain_of(name)
     best, we = optimum(chain, 4, epsilon), ours(chain, 4, epsilon)
-    law = path_law(chain.transition, chain.stationary, 4)
+    distribution = path_distribution(chain.transition, chain.stationary, 4)
     assert best.mechanism.min() >= -SOLVER
     assert best.mechanism.sum(axis=0) == pytest.approx(1)
-    assert largest_excess(law, best.mechanism, epsilon) <= SOLVER
-    misses = np.abs(np.arange(5)[:, None] - np.indices(law.shape).sum(axis=0).ravel())
-    assert best.error == pytest.approx(float((best.mechanism * misses * law.ravel()).sum()))
+    assert largest_excess(distribution, best.mechanism, epsilon) <= SOLVER
+    misses = np.abs(np.arange(5)[:, None] - np.indices(distribution.shape).sum(axis=0).ravel())
+    assert best.error == pytest.approx(float((best.mechanism * misses * distribution.ravel()).sum()))
     only = optimum(chain, 4, epsilon, count_only=True)
-    assert largest_excess(law, only.mechanism, epsilon) <= SOLVER
+    assert largest_excess(distribution, only.mechanism, epsilon) <= SOLVER
     for count in range(5):  # series with the same count are treated alike
-        assert np.ptp(only.mechanism[:, np.indices(law.shape).sum(axis=0).ravel() == count], axis=1).max() == 0
+        assert np.ptp(only.mechanism[:, np.indices(distribution.shape).sum(axis=0).ravel() == count], axis=1).max() == 0
     assert best.error <= only.error + SOLVER
     assert only.error <= we.denoised + SOLVER
     assert we.denoised <= min(we.clamped, without_data(chain, 4)) + 1e-12
@@ -77,11 +77,11 @@ def test_one_record_is_randomised_response_or_a_guess(epsilon):
 def test_our_errors_by_summing_over_outputs(name):
     chain, n = chain_of(name), 4
     we = ours(chain, n, 1.0)
-    law = path_law(chain.transition, chain.stationary, n).ravel()
+    distribution = path_distribution(chain.transition, chain.stationary, n).ravel()
     counts = np.indices((2,) * n).sum(axis=0).ravel()
     outputs = np.arange(-400, 400 + n)  # beyond lies less than e^-60
     q = math.exp(-1 / we.scale)
-    joint = law * q ** np.abs(outputs[:, None] - counts) * (1 - q) / (1 + q)
+    joint = distribution * q ** np.abs(outputs[:, None] - counts) * (1 - q) / (1 + q)
     by_count = np.stack([joint[:, counts == c].sum(axis=1) for c in range(n + 1)], axis=1)
     half = np.cumsum(by_count, axis=1) >= by_count.sum(axis=1, keepdims=True) / 2
     for found, estimate in ((we.raw, outputs), (we.clamped, outputs.clip(0, n)), (we.denoised, half.argmax(axis=1))):

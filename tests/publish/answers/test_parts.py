@@ -1,4 +1,4 @@
-"""A release from a part of a series: the promise holds for every record, and for adversaries who know those outside.
+"""A release from a part of a series: the guarantee holds for every record, and for adversaries who know those outside.
 
 Every path of a short series is enumerated, every set of known records, every output of an answer over a part of it.
 """
@@ -22,8 +22,8 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import PART, Problem
 from pufferdp.publish.answers.queries import Query
 from tests.oracles import algorithms
-from tests.oracles.leakage import answers, channel_leakage, likelihoods, path_law
-from tests.strategies import SEEDS, chains, examples, random_law, random_transition
+from tests.oracles.leakage import answers, channel_leakage, likelihoods, path_distribution
+from tests.strategies import SEEDS, chains, examples, random_distribution, random_transition
 from tests.tolerance import TOLERANCE
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
@@ -34,29 +34,36 @@ ROUNDING = 1e-9
 KNOWS = st.sampled_from(["bdp", "pufferfish"])
 
 
-def laws_of(chain: MarkovChain, seed: int = 0) -> list[np.ndarray]:
-    """Laws of the first record of the whole series that the model allows: with any start, some of them."""
+def distributions_of(chain: MarkovChain, seed: int = 0) -> list[np.ndarray]:
+    """Distributions of the first record of the whole series that the model allows: with any start, some of them."""
     if not chain.any_start:
         return [chain.stationary if chain.given_start is None else chain.given_start]
-    return [*np.eye(chain.size), random_law(np.random.default_rng(seed), chain.size)]
+    return [*np.eye(chain.size), random_distribution(np.random.default_rng(seed), chain.size)]
 
 
 def part_leakage(
-    chain: MarkovChain, law: np.ndarray, n: int, first: int, length: int, query: str, scale: float, adversary: str
+    chain: MarkovChain,
+    distribution: np.ndarray,
+    n: int,
+    first: int,
+    length: int,
+    query: str,
+    scale: float,
+    adversary: str,
 ) -> float:
     """What an answer over ``length`` of n records, from position ``first`` on (from 0), leaks about any of the n."""
     k = chain.size
     shown = likelihoods(answers(k, length, query), scale, balanced=query == "histogram")
     around = (1,) * first + (k,) * length + (1,) * (n - first - length) + shown.shape[-1:]
     channel = np.broadcast_to(shown.reshape(around), (k,) * n + shown.shape[-1:])
-    return channel_leakage(path_law(chain.transition, law, n), channel, adversary)
+    return channel_leakage(path_distribution(chain.transition, distribution, n), channel, adversary)
 
 
 def best_scale(chain: MarkovChain, query: str, epsilon: float, length: int, adversary: str, *, part: bool) -> float:
-    """The least Laplace noise among all mechanisms that apply: what keeps the promise with it does with more."""
+    """The least Laplace noise among all mechanisms that apply: what keeps the guarantee with it does with more."""
     planned = plan(chain, query, epsilon=epsilon, length=length, adversary=adversary, part=part)
     found = [c.calibration for c in planned.candidates if c.applies and c.calibration is not None]
-    return min(calibration.scale for calibration in found if calibration.law.table is None)
+    return min(calibration.scale for calibration in found if calibration.distribution.table is None)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -71,13 +78,13 @@ def best_scale(chain: MarkovChain, query: str, epsilon: float, length: int, adve
     adversary=st.sampled_from(["bdp", "pufferfish", "dp"]),
     seed=SEEDS,
 )
-def test_no_part_leaks_more_than_promised(chain, length, query, epsilon, adversary, seed) -> None:
+def test_no_part_leaks_more_than_guaranteed(chain, length, query, epsilon, adversary, seed) -> None:
     n = 6 if chain.size < 3 else 5
     scale = best_scale(chain, query, epsilon, length, adversary, part=True)
     if scale == 0:
         return
-    for law, first in itertools.product(laws_of(chain, seed), range(n - length + 1)):
-        leaked = part_leakage(chain, law, n, first, length, query, scale, adversary)
+    for distribution, first in itertools.product(distributions_of(chain, seed), range(n - length + 1)):
+        leaked = part_leakage(chain, distribution, n, first, length, query, scale, adversary)
         assert leaked <= epsilon * (1 + ROUNDING), (first, leaked)
 
 
@@ -92,11 +99,11 @@ def test_no_part_leaks_more_than_promised(chain, length, query, epsilon, adversa
     ],
 )
 def test_noise_for_the_records_read_alone_is_not_enough(chain, length, query, epsilon, adversary) -> None:
-    (law,) = laws_of(chain)
+    (distribution,) = distributions_of(chain)
     alone, part = (best_scale(chain, query, epsilon, length, adversary, part=part) for part in (False, True))
-    assert part_leakage(chain, law, length, 0, length, query, alone, adversary) <= epsilon * (1 + ROUNDING)
-    assert part_leakage(chain, law, 7, 3, length, query, alone, adversary) > epsilon * (1 + ROUNDING)
-    assert part_leakage(chain, law, 7, 3, length, query, part, adversary) <= epsilon * (1 + ROUNDING)
+    assert part_leakage(chain, distribution, length, 0, length, query, alone, adversary) <= epsilon * (1 + ROUNDING)
+    assert part_leakage(chain, distribution, 7, 3, length, query, alone, adversary) > epsilon * (1 + ROUNDING)
+    assert part_leakage(chain, distribution, 7, 3, length, query, part, adversary) <= epsilon * (1 + ROUNDING)
 
 
 @pytest.mark.slow
@@ -106,14 +113,14 @@ def test_no_algorithm_of_a_part_leaks_more_than_the_curves_allow(seed, k, epsilo
     """By linear programmes over all algorithms that spend their loss on the part alone."""
     generator = np.random.default_rng(seed)
     P = random_transition(generator, k)
-    chain = MarkovChain(transition=P, start=random_law(generator, k) if start else "stationary")
-    (law,) = laws_of(chain)
+    chain = MarkovChain(transition=P, start=random_distribution(generator, k) if start else "stationary")
+    (distribution,) = distributions_of(chain)
     n, first, length = (6, 2, 2) if k == 2 else (4, 1, 2)
     planned = plan(chain, "histogram", epsilon=epsilon, length=length, part=True)
     by_curve = [c for c in planned.candidates if c.applies and c.mechanism.startswith("curve-")]
     loss = max(1 / c.calibration.sigma for c in by_curve if c.calibration is not None)
     losses = [loss if first <= t < first + length else 0.0 for t in range(n)]
-    leaked = max(algorithms.chain_leakage([P], law, losses, t, "bdp") for t in range(n))
+    leaked = max(algorithms.chain_leakage([P], distribution, losses, t, "bdp") for t in range(n))
     assert leaked <= epsilon * (1 + 1e-7)  # what the solver of the programmes stops at
 
 

@@ -28,7 +28,7 @@ KEYS = {
 def test_ranked_by_error_with_reasons(model, adversary):
     made = plan(model, "histogram", epsilon=1, length=50, adversary=adversary)
     # To six digits: mechanisms that differ by their searches alone keep the order of the list.
-    errors = [float(f"{c.calibration.law.expected_l1_error:.6g}") for c in made.candidates if c.applies]
+    errors = [float(f"{c.calibration.distribution.expected_l1_error:.6g}") for c in made.candidates if c.applies]
     assert errors == sorted(errors)
     assert made.best is made.candidates[0]
     assert {c.mechanism for c in made.candidates} == {m.name for m in MECHANISMS if m.tried(made.problem)}

@@ -150,7 +150,7 @@ def test_estimates_could_be_true():
 
 
 @pytest.mark.slow
-def test_the_released_error_matches_what_was_promised():
+def test_the_released_error_matches_what_was_guaranteed():
     """100 seeded releases; if 95 % of all were within alpha, fewer than 85 of them would be with probability 2e-4."""
     true = [STATES.count("rest"), STATES.count("active")]
     sampler, within = SeededSampler(1), 0

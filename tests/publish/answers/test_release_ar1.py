@@ -1,4 +1,4 @@
-"""Releases about series of numbers: one person or several, holes, stretches, certificates, ledgers, refusals."""
+"""Releases about series of numbers: one person or several, holes, segments, certificates, ledgers, refusals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_people_are_independent_and_the_longest_series_decides():
     assert verify(certificate).problems == ()
 
 
-def test_a_stretch_says_that_the_series_goes_on():
+def test_a_segment_says_that_the_series_goes_on():
     certificate = release(ROWS, model=MODEL, query="mean", first="2024-05-01 00:10", **READ).certificate
     assert certificate.data.records == 50
     assert "The series goes on before and after what was read" in certificate.guarantee.statement

@@ -37,7 +37,7 @@ def test_what_is_asked_is_what_is_answered(model, id, query):
     assert c.query.lipschitz == pytest.approx(20 / (6 if query == "mean" else 1))
 
 
-def test_the_certificate_says_for_which_values_it_promises():
+def test_the_certificate_says_for_which_values_it_guarantees():
     one = release(ROWS, model=FAMILY, id="who", query="sum", **READ).certificate
     assert "two values of any one record that differ by at most 20 (the clipping width)" in one.guarantee.statement
     assert "differ by at most 20, the width of the clipping range" in one.guarantee.secrets

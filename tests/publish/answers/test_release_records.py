@@ -24,7 +24,7 @@ from pufferdp import (
     Query,
     Secret,
     Secrets,
-    answer_law,
+    answer_distribution,
     plan,
     release,
     verify,
@@ -78,7 +78,7 @@ def test_every_source(kind, tmp_path):
 
 
 def test_a_function_of_ones_own_needs_no_declared_constant_to_be_tight():
-    """Wasserstein looks at the laws of the answer, so the product of two copies moves by 1 and not by what was said."""
+    """Wasserstein uses the distributions of the answer, so a product of two copies moves by 1."""
     twins = JointTable(values=[0, 1], outcomes=[(0, 0), (1, 1)], probabilities=[0.5, 0.5])
     query = Query.of_function(lambda chains: float(chains[0][0] * chains[0][1]), lipschitz=5.0)
     done = release(pd.DataFrame({"x": [1, 1]}), model=twins, column="x", query=query, epsilon=1, adversary="pufferfish")
@@ -90,14 +90,14 @@ def test_a_function_of_ones_own_needs_no_declared_constant_to_be_tight():
 
 
 def test_an_answer_of_several_numbers_by_flow():
-    law = JointTable(
+    distribution = JointTable(
         values=["a", "b", "c"],
         outcomes=[("a", "b"), ("b", "c"), ("c", "c"), ("a", "a")],
         probabilities=[0.25, 0.25, 0.25, 0.25],
     )
     rows = pd.DataFrame({"x": ["b", "c"]})
     asked = {"query": "histogram", "epsilon": 1, "adversary": "pufferfish", "mechanism": "wasserstein"}
-    done = release(rows, model=law, column="x", **asked)
+    done = release(rows, model=distribution, column="x", **asked)
     # Given "1 is c" the answer is (0,0,2), given "1 is a" it is (1,1,0) or (2,0,0): all of L1 is 4.
     assert done.certificate.calibration.transport.distance == 4
     assert verify(done.certificate).valid
@@ -164,13 +164,13 @@ def test_the_mean_height_of_galtons_families():
     assert verify(done.certificate).valid
 
 
-def test_the_law_of_an_answer_needs_one_belief():
+def test_the_distribution_of_an_answer_needs_one_belief():
     chain = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], start="any")
     with pytest.raises(ParameterError, match="definite start"):
-        answer_law(chain, "count:1", length=3)
-    law = answer_law(NETWORK, "count:yes", given={"smoke": "yes", "cough": ["no", "yes"]})
+        answer_distribution(chain, "count:1", length=3)
+    distribution = answer_distribution(NETWORK, "count:yes", given={"smoke": "yes", "cough": ["no", "yes"]})
     # smoke counts for sure; cough is 0.6; bed is a fair coin.
-    assert law.probabilities == pytest.approx([0, 0.4 * 0.5, 0.5, 0.6 * 0.5])
+    assert distribution.probabilities == pytest.approx([0, 0.4 * 0.5, 0.5, 0.6 * 0.5])
 
 
 def test_estimates_are_answers_that_could_be_true():

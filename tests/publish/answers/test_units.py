@@ -1,4 +1,4 @@
-"""Whole periods as the unit of a promise: plans, releases, certificates, and all algorithms with as much noise."""
+"""Whole periods as the unit of a guarantee: plans, releases, certificates, and all algorithms with as much noise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
 HOURS = MarkovChain(transition=W, states=["home", "work", "hospital"], step="1h")
 PAIRS = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
-LAW = np.array([0.305, 0.118]) / 0.423
+DISTRIBUTION = np.array([0.305, 0.118]) / 0.423
 
 
 @pytest.fixture
@@ -71,23 +71,23 @@ def test_noise_does_not_grow_with_the_series_and_a_day_is_no_longer_than_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-def test_all_algorithms_with_this_noise_keep_the_promise_and_with_a_tenth_less_some_do_not(adversary):
+def test_all_algorithms_with_this_noise_keep_the_guarantee_and_with_a_tenth_less_some_do_not(adversary):
     candidate = plan(PAIRS, "histogram", epsilon=1.0, length=4, unit=2, adversary=adversary).candidate("curve-tight")
     # Of any algorithm that loses as much about a block as this noise does.
     loss = 2 * candidate.calibration.lipschitz / candidate.calibration.scale
     leaks = [
-        max(block_leakage(ACTIVITY, LAW, 4, 2, phase, spent, adversary) for phase in (0, 1))
+        max(block_leakage(ACTIVITY, DISTRIBUTION, 4, 2, phase, spent, adversary) for phase in (0, 1))
         for spent in (loss, loss / 0.9)
     ]
     assert leaks[0] <= 1.0 + 1e-9 < 1.05 < leaks[1]
 
 
 @pytest.mark.parametrize("query", ["count:active", "histogram"])
-def test_the_answer_itself_leaks_no_more_than_promised_about_any_block(query):
+def test_the_answer_itself_leaks_no_more_than_guaranteed_about_any_block(query):
     calibration = plan(PAIRS, query, epsilon=1.0, length=4, unit=2).best.calibration
     # A noisy count of integers; a histogram of two states is one, and each record moves both numbers by 1.
     per_count = calibration.lipschitz / calibration.scale
-    joint, outputs = table([ACTIVITY], LAW, 4), np.arange(-60, 65)
+    joint, outputs = table([ACTIVITY], DISTRIBUTION, 4), np.arange(-60, 65)
     weights = {s: np.exp(-per_count * abs(outputs - sum(s))) for s in itertools.product((0, 1), repeat=4)}
     worst = 0.0
     for phase in (0, 1):
@@ -100,15 +100,15 @@ def test_the_answer_itself_leaks_no_more_than_promised_about_any_block(query):
 
 
 def _shift(joint, weights, here, known):
-    laws: dict = {}
+    distributions: dict = {}
     for series, chance in np.ndenumerate(joint):
         key = tuple(series[t] for t in known), tuple(series[t] for t in here)
-        seen, total = laws.get(key, (0.0, 0.0))
-        laws[key] = seen + chance * weights[series], total + chance
+        seen, total = distributions.get(key, (0.0, 0.0))
+        distributions[key] = seen + chance * weights[series], total + chance
     most = 0.0
-    for (a, x), (b, y) in itertools.permutations(laws, 2):
+    for (a, x), (b, y) in itertools.permutations(distributions, 2):
         if a == b and x != y:
-            first, second = (laws[a, v][0] / laws[a, v][1] for v in (x, y))
+            first, second = (distributions[a, v][0] / distributions[a, v][1] for v in (x, y))
             most = max(most, float(np.log(first / second).max()))
     return most
 

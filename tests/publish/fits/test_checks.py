@@ -64,7 +64,7 @@ def test_pooling_keeps_every_record_and_leaves_no_rare_cell(counts, ordered):
         assert expected.min() >= LEAST * (1 - 1e-12)
 
 
-def test_a_table_of_large_counts_is_not_pooled_and_has_the_chi_square_law():
+def test_a_table_of_large_counts_is_not_pooled_and_has_the_chi_square_distribution():
     table = np.array([[300, 200, 250], [310, 190, 260]])
     assert pool(table, ordered=True).tolist() == table[:, [0, 2, 1]].tolist()
     strata, rows, columns = (np.repeat(a, table.ravel()) for a in ([0] * 6, [0, 0, 0, 1, 1, 1], [0, 1, 2] * 2))
@@ -178,8 +178,8 @@ def second_order(generator) -> np.ndarray:
     table = np.array([[0.8, 0.15, 0.05], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]])
     out = np.zeros((RECORDS, RUNS), dtype=np.int64)
     for t in range(2, RECORDS):
-        law = 0.8 * table[out[t - 1]] + 0.2 * table[out[t - 2]]
-        out[t] = (generator.random(RUNS)[:, None] > law.cumsum(axis=1)[:, :2]).sum(axis=1)
+        distribution = 0.8 * table[out[t - 1]] + 0.2 * table[out[t - 2]]
+        out[t] = (generator.random(RUNS)[:, None] > distribution.cumsum(axis=1)[:, :2]).sum(axis=1)
     return out.T
 
 
@@ -244,8 +244,10 @@ TRUE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("records", "each", "law"), [case[1:] for case in TRUE], ids=[case[0] for case in TRUE])
-def test_true_chains_pass(records, each, law):
+@pytest.mark.parametrize(
+    ("records", "each", "distribution"), [case[1:] for case in TRUE], ids=[case[0] for case in TRUE]
+)
+def test_true_chains_pass(records, each, distribution):
     """All five checks together accuse a true chain in at most 3 % of 200 runs.
 
     They are made to accuse 2 %: then 3 % would be passed with probability 11 % for each case, but the seed is fixed.
@@ -253,7 +255,7 @@ def test_true_chains_pass(records, each, law):
     generator = np.random.default_rng(22)
     accused = 0
     for _ in range(RUNS):
-        chain = law(generator)
+        chain = distribution(generator)
         cumulative, codes = chain.cumsum(axis=1), np.zeros(records, dtype=np.int64)
         draws = generator.random(records)
         for t in range(records):

@@ -105,13 +105,13 @@ def test_a_lower_bound_grows_with_successes_and_falls_with_failures() -> None:
 
 @pytest.mark.parametrize("terms", [1, 3])
 def test_far_is_far_enough(terms: int) -> None:
-    """Against the law of the sum, by convolution."""
+    """Against the distribution of the sum, by convolution."""
     scale = 8.0
     q, reach = np.exp(-1 / scale), 600
-    law = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
-    total = law
+    distribution = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
+    total = distribution
     for _ in range(terms - 1):
-        total = np.convolve(total, law)
+        total = np.convolve(total, distribution)
     middle = len(total) // 2
     for risk in (0.1, 1e-3, 1e-6):
         t = tail_bound(scale, terms, risk)

@@ -26,22 +26,22 @@ from pufferdp.publish.flips.plan import flip_bound
 from pufferdp.publish.noise import SeededSampler, pass_channel, thresholds
 from tests.strategies import examples
 
-Law = dict[tuple[int, ...], float]
+Distribution = dict[tuple[int, ...], float]
 
 
-def output_law(channel: np.ndarray, true: tuple[int, ...]) -> Law:
+def output_distribution(channel: np.ndarray, true: tuple[int, ...]) -> Distribution:
     """Probability of each histogram of outputs, given how many records are in each state: record by record."""
     k = len(channel)
-    law: Law = {(0,) * k: 1.0}
+    distribution: Distribution = {(0,) * k: 1.0}
     for state, count in enumerate(true):
         for _ in range(count):
-            then: Law = defaultdict(float)
-            for histogram, mass in law.items():
+            then: Distribution = defaultdict(float)
+            for histogram, mass in distribution.items():
                 for z in range(k):
                     more = tuple(c + (z == n) for n, c in enumerate(histogram))
                     then[more] += mass * float(channel[state, z])
-            law = then
-    return law
+            distribution = then
+    return distribution
 
 
 def compositions(total: int, parts: int) -> list[tuple[int, ...]]:
@@ -50,9 +50,9 @@ def compositions(total: int, parts: int) -> list[tuple[int, ...]]:
 
 def coverage(channels: list[np.ndarray], trues: list[tuple[int, ...]], confidence: float, state: int) -> float:
     """How often the interval of a state holds the true count, exactly: every output of every device."""
-    laws = [output_law(channel, true) for channel, true in zip(channels, trues, strict=True)]
+    distributions = [output_distribution(channel, true) for channel, true in zip(channels, trues, strict=True)]
     held, truth = 0.0, sum(true[state] for true in trues)
-    for outputs in itertools.product(*(law.items() for law in laws)):
+    for outputs in itertools.product(*(distribution.items() for distribution in distributions)):
         groups = [
             ChannelOutputs(channel, np.array(histogram))
             for channel, (histogram, _) in zip(channels, outputs, strict=True)
@@ -80,13 +80,15 @@ def test_intervals_of_counts_are_not_wider_than_they_must_be() -> None:
     """Moved by one record on either side they would not hold: Clopper's and Pearson's test, count by count."""
     channel, n, tail = np.array(TWO[0]), 40, 0.025
 
-    def law(true: int) -> np.ndarray:
+    def distribution(true: int) -> np.ndarray:
         ones, others = (stats.binom.pmf(np.arange(n + 1), m, p) for m, p in ((true, 0.75), (n - true, 0.3)))
         return np.convolve(ones, others)[: n + 1]
 
     for count in range(n + 1):
         _, low, high = count_interval([ChannelOutputs(channel, np.array([n - count, count]))], 1, 0.95)
-        accepted = [t for t in range(n + 1) if min(law(t)[count:].sum(), law(t)[: count + 1].sum()) >= tail]
+        accepted = [
+            t for t in range(n + 1) if min(distribution(t)[count:].sum(), distribution(t)[: count + 1].sum()) >= tail
+        ]
         if accepted:
             assert (low, high) == (accepted[0], accepted[-1])
 
@@ -142,8 +144,12 @@ def rates_of(case: str, runs: int) -> tuple[np.ndarray, np.ndarray]:
         true = sample_chain(model, n, len(devices), generator)
         found = _pooled(
             [
-                Device(name="", channel=matrix, chains=(pass_channel(x.astype(np.int16), law, sampler).astype(int),))
-                for (matrix, law), x in zip(devices, true, strict=True)
+                Device(
+                    name="",
+                    channel=matrix,
+                    chains=(pass_channel(x.astype(np.int16), distribution, sampler).astype(int),),
+                )
+                for (matrix, distribution), x in zip(devices, true, strict=True)
             ],
             0.95,
         )
@@ -172,7 +178,7 @@ def test_intervals_hold_as_often_as_they_say(case: str) -> None:
 
 
 def test_intervals_shrink_with_the_noise() -> None:
-    """They are no wider than the noise makes them: for many records about as wide as the normal law says."""
+    """They are no wider than the noise makes them: for many records about as wide as the normal distribution says."""
     channel, n = np.array([[0.7, 0.3], [0.3, 0.7]]), 40_000
     normal = 2 * 1.96 * np.sqrt(n * 0.21) / 0.4
     _, low, high = count_interval([ChannelOutputs(channel, np.array([n // 2, n // 2]))], 1, 0.95)
@@ -312,7 +318,7 @@ def test_a_signature_must_hold_where_there_is_one(devices: list[tuple[Path, dict
 
 
 def test_a_channel_that_says_nothing_is_refused(devices: list[tuple[Path, dict[str, Any]]]) -> None:
-    """Flips of one half keep any promise, so the certificate holds, and nothing can be estimated."""
+    """Flips of one half keep any guarantee, so the certificate holds, and nothing can be estimated."""
     (file, certificate), *_ = devices
     half = str(2**63)
     nothing = forged(

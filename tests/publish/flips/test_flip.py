@@ -77,7 +77,7 @@ def test_a_design_that_is_worse_than_one_word_says_so():
     assert both.constant.error == pytest.approx(1 / 3)
 
 
-def test_a_design_shows_what_the_command_line_promises():
+def test_a_design_shows_what_the_command_line_guarantees():
     found = pufferdp.design_flips(CHAIN, 2.0, length=100)
     assert set(found.to_dict()) >= {"rho", "loss", "expected_noise"}
     assert found.rho == pytest.approx([0.33292, 0.27732], abs=1e-5)
@@ -376,8 +376,8 @@ def test_a_changed_certificate_has_another_hash(folder: Path):
 
 @pytest.mark.parametrize("stay", [0.9, 0.1])
 @pytest.mark.parametrize("adversary", ["bdp", "dp"])
-def test_a_promise_of_any_size_is_designed_for(stay: float, adversary: str):
-    """Above 745 the share of flips is no double any more, and the search for one that keeps the promise never ended."""
+def test_a_guarantee_of_any_size_is_designed_for(stay: float, adversary: str):
+    """Above 745 the share of flips is no double any more, and the search for a share never ended."""
     chain = pufferdp.MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])
     most = pufferdp.design_flips(chain, 600.0, length=4, adversary=adversary)
     for epsilon in (746.0, 1e18):

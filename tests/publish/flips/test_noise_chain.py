@@ -53,7 +53,7 @@ def test_the_design_is_that_of_enumeration():
     assert found.rho == pytest.approx([0.25, 0.25])
 
 
-def test_noise_that_leaks_more_than_promised_is_refused():
+def test_noise_that_leaks_more_than_guaranteed_is_refused():
     loss = noise_chain_loss(CHAIN, NOISE, 300, Adversary.BDP).upper.worst
     assert pufferdp.design_flips(CHAIN, loss * (1 + 1e-9), length=300, noise_chain=NOISE).loss <= loss * (1 + 1e-9)
     with pytest.raises(NotApplicableError, match=r"leaks up to .* choose noise that flips more"):
@@ -154,7 +154,7 @@ def test_a_ledger_charges_and_recomputes_it(tmp_path: Path):
         assert (checked.valid, checked.recomputed, checked.unchecked) == (True, 1, ()), checked.problems
 
 
-def test_a_ledger_finds_a_promise_that_does_not_follow(tmp_path: Path):
+def test_a_ledger_finds_a_guarantee_that_does_not_follow(tmp_path: Path):
     one = 2**64
     start, rows = (one // 2, one // 2), ((one - one // 10, one // 10), (one // 10, one - one // 10))
     about = {"longest": 300, "model": model_digest(CHAIN), "adversary": "bdp"}

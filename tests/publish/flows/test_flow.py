@@ -22,7 +22,7 @@ from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.flows.plan import plan_flow
 from pufferdp.publish.flows.problem import FlowProblem, Repair, calibrate, repaired
 from pufferdp.publish.flows.publication import flow
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler
 from pufferdp.publish.verify import verify
 from tests.strategies import examples
 
@@ -93,19 +93,19 @@ def test_no_transition_leads_from_one_person_or_one_piece_to_another():
 
 def test_bins_that_the_model_leaves_out():
     chain = MarkovChain(transition=[[0.6, 0.4], [0.3, 0.7]], bins=(0, 1, 2, 3), states=["0..1", "2..3"])
-    promise = {**RECORD, "model": chain, "column": "v", "mechanism": "flow-simplex"}
-    done = flow(pd.DataFrame({"v": [0.5, 2.5, 2.6, 0.1]}), sampler=Silent(), **promise)
+    guarantee = {**RECORD, "model": chain, "column": "v", "mechanism": "flow-simplex"}
+    done = flow(pd.DataFrame({"v": [0.5, 2.5, 2.6, 0.1]}), sampler=Silent(), **guarantee)
     assert np.allclose(done.flow, np.array([[0, 1], [1, 1]]) / 3, atol=1e-15)
     with pytest.raises(DataError, match="leaves out"):
-        flow(pd.DataFrame({"v": [0.5, 1.5]}), **promise)
+        flow(pd.DataFrame({"v": [0.5, 1.5]}), **guarantee)
 
 
 @pytest.mark.parametrize("tau", [1e-9, *(pytest.param(tau, marks=pytest.mark.slow) for tau in (0.001, 0.1)), 0.9])
 @pytest.mark.parametrize("mechanism", ["flow-simplex", "flow-log", "poster-simplex", "poster-log"])
 def test_a_release_lies_in_the_simplex(tau, mechanism):
     for seed in range(examples(5)):
-        promise = {**RECORD, "tau": tau, "privacy": "joint", "mechanism": mechanism}
-        assert in_the_simplex(flow(DATA.head(20), sampler=SeededSampler(seed), **promise).flow)
+        guarantee = {**RECORD, "tau": tau, "privacy": "joint", "mechanism": mechanism}
+        assert in_the_simplex(flow(DATA.head(20), sampler=SeededSampler(seed), **guarantee).flow)
 
 
 def test_the_system_sampler_serves():
@@ -181,7 +181,7 @@ def test_expected_errors_are_those_of_an_independent_simulation(repair):
         for path in sample_chain(CHAIN, 60, 2, generator):
             exact += counted([CHAIN.labels[x] for x in path])
         exact /= 118
-        noise = generator.normal(0, ours.law.scale, 9)
+        noise = generator.normal(0, ours.distribution.scale, 9)
         if repair is Repair.LOG:
             scores = np.exp(np.log(exact.ravel() + ours.kappa) + noise)
             released = scores / scores.sum()
@@ -234,7 +234,7 @@ def test_long_chains_stand_for_their_mean():
         ({"eta": 0.3}, NotApplicableError, "smaller eta"),
     ],
 )  # fmt: skip
-def test_bad_promises_are_refused_before_data_is_read(change, error, words):
+def test_bad_guarantees_are_refused_before_data_is_read(change, error, words):
     with pytest.raises(error, match=words):
         flow("there-is-no-such-file.csv", **{**RECORD, **change})
 
@@ -301,10 +301,10 @@ def test_the_flow_is_no_query_for_an_epsilon():
 
 def test_estimates_without_noise_are_the_chain():
     exact = CHAIN.stationary[:, None] * CHAIN.transition
-    law = NoiseLaw(kind=NoiseKind.GAUSSIAN, scale=1e-12, coordinates=9)
+    distribution = NoiseDistribution(kind=NoiseKind.GAUSSIAN, scale=1e-12, coordinates=9)
     for kappa in (None, 0.01, 5.0):
         seen = exact if kappa is None else (exact + kappa) / (1 + 9 * kappa)
-        found = estimate_chain(seen, law, kappa)
+        found = estimate_chain(seen, distribution, kappa)
         assert np.allclose([[c.value for c in row] for row in found.transition], CHAIN.transition, atol=1e-9)
         assert np.allclose([c.value for c in found.stationary], CHAIN.stationary, atol=1e-9)
         assert found.dobrushin.value == pytest.approx(0.55)
@@ -331,7 +331,7 @@ def test_ranges_cover_what_noise_hides(mechanism):
 
 @functools.cache
 def certified() -> dict:
-    """A certificate of a joint promise, made once."""
+    """A certificate of a joint guarantee, made once."""
     return flow(DATA, sampler=SeededSampler(1), **{**RECORD, "privacy": "joint"}).certificate.to_dict()
 
 
@@ -354,12 +354,12 @@ def test_a_certificate_says_what_holds_and_what_does_not():
     assert content["calibration"]["dobrushin"] == pytest.approx(0.55)
     assert content["calibration"]["alpha_record"] == pytest.approx(0.57)
     assert content["budget"] == {"kind": "total-variation", "tau": 0.1}
-    assert "at the same time" in content["guarantee"]["not_promised"]
+    assert "a change of both the chain and a record" in content["guarantee"]["not_guaranteed"]
     assert "0.55" in content["guarantee"]["statement"]
-    assert content["guarantee"]["start"] == "each law starts in its own stationary law"
+    assert content["guarantee"]["start"] == "each distribution starts in its own stationary distribution"
     alike = flow(DATA, sampler=SeededSampler(1), **{**RECORD, "model": MarkovChain(
         transition=CHAIN.transition, states=CHAIN.states, start="any")})  # fmt: skip
-    assert alike.certificate.guarantee.start == "both laws start alike"
+    assert alike.certificate.guarantee.start == "both distributions start alike"
     assert content["warnings"] == ["unsafe: seeded"]
     checked = verify(content)
     assert checked.valid and checked.warnings == ("unsafe: seeded",)
@@ -372,7 +372,7 @@ def test_a_certificate_says_what_holds_and_what_does_not():
         (("guarantee", "eta"), 0.02, "calibration.orbit"),
         (("guarantee", "privacy"), "record", "guarantee"),
         (("guarantee", "kernels"), "centre", "alpha_record"),
-        (("guarantee", "not_promised"), "nothing", "guarantee"),
+        (("guarantee", "not_guaranteed"), "nothing", "guarantee"),
         (("budget", "tau"), 0.01, "budget.tau"),
         (("calibration", "sigma"), 0.01, "calibration.sigma"),
         (("calibration", "rule"), "poster", "calibration.sigma"),

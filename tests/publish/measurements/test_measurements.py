@@ -31,7 +31,7 @@ from pufferdp.publish.measurements.outside import column_values, stated_loss
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.release import release as release_measurement
 from pufferdp.report.html import report_html
-from tests.oracles.leakage import channel_leakage, path_law
+from tests.oracles.leakage import channel_leakage, path_distribution
 from tests.strategies import chains, examples
 from tests.tolerance import both_upper_ends, upper_end
 
@@ -74,7 +74,7 @@ def test_one_record_that_changes_in_every_metric(metric, moves):
     assert (stated.moves, stated.losses) == (moves, ((pytest.approx(0.1 * moves), 0.0),))
 
 
-def test_promise_is_the_check_value_of_the_curve():
+def test_guarantee_is_the_check_value_of_the_curve():
     # A histogram of scale 4: a record that changes is a removal and an addition, so a loss of 1/2.
     release = released(counts(4.0), adversary="bdp")
     certificate = release.certificate.to_dict()
@@ -118,15 +118,15 @@ def test_zcdp_and_profiles_agree():
     gaussian = counted >> dp.m.then_gaussian(20.0)
     smoothed = dp.c.make_zCDP_to_approxDP(gaussian)
     fixed = dp.c.make_fix_delta(smoothed, 1e-7)
-    promised = []
+    guaranteed = []
     for measurement in (gaussian, smoothed, fixed):
         certificate = released(measurement, epsilon=5.0, delta=1e-6).certificate.to_dict()
         assert certificate["guarantee"]["delta"] <= 1e-6
         assert verify(certificate).valid
-        promised.append(certificate["guarantee"]["epsilon"])
+        guaranteed.append(certificate["guarantee"]["epsilon"])
     # The two profiles are worked out apart, and the best pair is at least as good as any one of them.
-    assert promised[0] == pytest.approx(promised[1], rel=1e-2)
-    assert min(promised[:2]) <= promised[2]
+    assert guaranteed[0] == pytest.approx(guaranteed[1], rel=1e-2)
+    assert min(guaranteed[:2]) <= guaranteed[2]
     with pytest.raises(NotApplicableError, match="give one, such as 1e-6"):
         released(gaussian)
 
@@ -146,7 +146,7 @@ def test_approximate_zcdp_adds_its_delta():
     st.sampled_from(["bdp", "pufferfish"]),
     st.integers(0, 2**32 - 1),
 )
-def test_no_measurement_leaks_more_than_promised(chain, records, loss, adversary, seed):
+def test_no_measurement_leaks_more_than_guaranteed(chain, records, loss, adversary, seed):
     """Random channels with this DP loss: products of one answer a record, mixed, so that they are DP by convexity."""
     generator = np.random.default_rng(seed)
     k = chain.size
@@ -159,25 +159,25 @@ def test_no_measurement_leaks_more_than_promised(chain, records, loss, adversary
         shape[place] = k
         channel = (channel[..., None] * told.reshape(shape)).reshape((k,) * records + (-1,))
     start = chain.stationary if chain.given_start is None else chain.given_start
-    law = path_law(chain.transition, start, records)
+    distribution = path_distribution(chain.transition, start, records)
     stated = stated_loss(own(dp.change_one_distance(), dp.max_divergence(), lambda d: loss * d))
-    promised = stated.carried(curve("tight", chain, records, adversary), 0.0).epsilon
-    assert channel_leakage(law, channel, adversary) <= promised * (1 + 1e-9)
+    guaranteed = stated.carried(curve("tight", chain, records, adversary), 0.0).epsilon
+    assert channel_leakage(distribution, channel, adversary) <= guaranteed * (1 + 1e-9)
 
 
-def test_loss_that_is_stated_too_small_promises_too_little():
-    """A histogram on two correlated records leaks its promise exactly; a tenth less would not hold."""
+def test_loss_that_is_stated_too_small_guarantees_too_little():
+    """A histogram on two correlated records leaks its guarantee exactly; a tenth less would not hold."""
     chain, scale = ACTIVITY, 4.0
     histogram = np.array([[[2, 0], [1, 1]], [[1, 1], [0, 2]]])
     outputs = np.array([[a, b] for a in range(-1, 4) for b in range(-1, 4)])
     channel = np.exp(-np.abs(histogram[:, :, None, :] - outputs).sum(axis=-1) / scale)
-    leaks = channel_leakage(path_law(chain.transition, chain.stationary, 2), channel, "bdp")
+    leaks = channel_leakage(path_distribution(chain.transition, chain.stationary, 2), channel, "bdp")
     best = curve("tight", chain, 2, "bdp")
     assert leaks == pytest.approx(stated_loss(counts(scale)).carried(best, 0.0).epsilon, rel=1e-9)
     assert leaks > stated_loss(counts(scale / 0.9)).carried(best, 0.0).epsilon
 
 
-def test_refused_above_the_most_that_may_be_promised():
+def test_refused_above_the_most_that_may_be_guaranteed():
     with pytest.raises(
         NotApplicableError, match=r"loss of 0.5, which leaks 1.98\d+ here.*a loss of 0.2(49|50)\d* would fit"
     ):
@@ -275,7 +275,7 @@ def test_charged_by_record(tmp_path):
         assert verify(release.certificate.to_dict()).valid
     best = curve("tight", NAMED, 60, "bdp")
     assert ledger.dataset("d").leakage == both_upper_ends(best(0.5))
-    # Two stretches that share no record cost what one of them costs.
+    # Two segments that share no record cost what one of them costs.
     ledger.create("halves", budget=3.0, model=NAMED)
     for first, last in ((0, 29), (30, 59)):
         released(counts(4.0), ledger=ledger, dataset="halves", first=first, last=last)

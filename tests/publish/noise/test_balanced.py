@@ -1,4 +1,4 @@
-"""Noise that adds up to 0: its law against enumeration, its draws as a distribution, and its promise."""
+"""Noise that adds up to 0: its distribution against enumeration, its draws as a distribution, and its guarantee."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scipy import stats
 
 from pufferdp import AnyGroups, Ledger, release, verify
 from pufferdp.basics.errors import ParameterError
-from pufferdp.publish.balanced import BalancedLaw
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler, SystemSampler, draw
-from tests.oracles.leakage import answers, channel_leakage, leakage, likelihoods, path_law
+from pufferdp.publish.balanced import BalancedDistribution
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler, SystemSampler, draw
+from tests.oracles.leakage import answers, channel_leakage, leakage, likelihoods, path_distribution
 
 CASES = [(2, 0.3), (2, 1.3), (2, 4.0), (3, 0.5), (3, 2.0), (4, 0.8), (5, 0.5)]
 REACH = {2: 150, 3: 60, 4: 26, 5: 12}
@@ -33,39 +33,41 @@ def enumerated(k: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("k", "scale"), CASES)
-def test_errors_are_those_of_the_law(k, scale):
-    vectors, law = enumerated(k, scale)
-    ours = BalancedLaw(scale, k)
-    assert ours.expected_l1 == pytest.approx(np.abs(vectors).sum(axis=1) @ law, rel=1e-7)
-    assert ours.squared == pytest.approx((vectors**2).sum(axis=1) @ law, rel=1e-7)
+def test_errors_are_those_of_the_distribution(k, scale):
+    vectors, distribution = enumerated(k, scale)
+    ours = BalancedDistribution(scale, k)
+    assert ours.expected_l1 == pytest.approx(np.abs(vectors).sum(axis=1) @ distribution, rel=1e-7)
+    assert ours.squared == pytest.approx((vectors**2).sum(axis=1) @ distribution, rel=1e-7)
 
 
 @pytest.mark.parametrize(("k", "scale"), CASES)
-def test_the_law_of_one_number(k, scale):
-    vectors, law = enumerated(k, scale)
-    ours, steps = BalancedLaw(scale, k), np.arange(-6.0, 7.0)
-    each = [law[vectors[:, 0] == step].sum() for step in steps]
+def test_the_distribution_of_one_number(k, scale):
+    vectors, distribution = enumerated(k, scale)
+    ours, steps = BalancedDistribution(scale, k), np.arange(-6.0, 7.0)
+    each = [distribution[vectors[:, 0] == step].sum() for step in steps]
     assert np.exp(ours.log_probability(steps)) == pytest.approx(each, rel=1e-7)
     from_one = np.arange(1.0, 7.0)
-    assert ours.tail(from_one) == pytest.approx([law[vectors[:, 0] >= step].sum() for step in from_one], rel=1e-7)
+    assert ours.tail(from_one) == pytest.approx(
+        [distribution[vectors[:, 0] >= step].sum() for step in from_one], rel=1e-7
+    )
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.2, 0.05, 0.001])
 @pytest.mark.parametrize(("k", "scale"), CASES)
 def test_accuracy_holds_and_is_hardly_more_than_the_least(k, scale, beta):
-    vectors, law = enumerated(k, scale)
+    vectors, distribution = enumerated(k, scale)
     largest = np.abs(vectors).max(axis=1)
-    alpha = BalancedLaw(scale, k).alpha(beta)
-    assert law[largest >= alpha].sum() <= beta
-    least = next(a for a in range(1, 100) if law[largest >= a].sum() <= beta)
+    alpha = BalancedDistribution(scale, k).alpha(beta)
+    assert distribution[largest >= alpha].sum() <= beta
+    least = next(a for a in range(1, 100) if distribution[largest >= a].sum() <= beta)
     assert alpha <= least + (1 if k > 2 and beta == 0.5 else 0)
 
 
 def test_two_numbers_are_one_count():
     """Noise of scale s that adds up to 0 is noise of scale s/2 on one of the two."""
     for scale in (0.05, 0.7, 9.0, 4000.0):
-        both = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=2, balanced=True)
-        count = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale / 2, coordinates=1)
+        both = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=2, balanced=True)
+        count = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale / 2, coordinates=1)
         assert both.expected_l1_error == pytest.approx(2 * count.expected_l1_error, rel=1e-9)
         assert both.mean_squared_error == pytest.approx(2 * count.mean_squared_error, rel=1e-9)
         for beta in (0.3, 0.05, 1e-6):
@@ -76,9 +78,9 @@ def test_two_numbers_are_one_count():
 def test_it_errs_less_than_independent_noise_and_than_its_projection(k):
     """In sum, in squares and in the largest error; projecting independent noise onto sum 0 is free, and not enough."""
     scale = 500.0
-    balanced = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k, balanced=True)
-    independent = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k)
-    # E‖z‖₁ of the continuous law is (k−1)·s: twice the K-norm, whose radius is that of k−1 dimensions.
+    balanced = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k, balanced=True)
+    independent = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k)
+    # E‖z‖₁ of the continuous distribution is (k−1)·s: twice the K-norm, whose radius is that of k−1 dimensions.
     assert balanced.expected_l1_error == pytest.approx((k - 1) * scale, rel=1e-5)
     assert balanced.expected_l1_error < independent.expected_l1_error
     assert balanced.mean_squared_error < independent.mean_squared_error * (k - 1) / k  # what projecting leaves
@@ -94,25 +96,25 @@ def test_it_errs_less_than_independent_noise_and_than_its_projection(k):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(3)], ids=["system", "seeded"])
 @pytest.mark.parametrize(("k", "scale"), [(2, 1.3), (3, 1.0), (4, 0.8)])
-def test_draws_have_the_law(sampler, k, scale):
+def test_draws_have_the_distribution(sampler, k, scale):
     """Chi-squared over all vectors that are expected often enough; a right sampler fails once in 10^9."""
-    vectors, law = enumerated(k, scale)
-    law_of = {tuple(v): p for v, p in zip(vectors.tolist(), law.tolist(), strict=True)}
-    noise_law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k, balanced=True)
+    vectors, distribution = enumerated(k, scale)
+    distribution_of = {tuple(v): p for v, p in zip(vectors.tolist(), distribution.tolist(), strict=True)}
+    noise_distribution = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k, balanced=True)
     exact, many = list(range(10, 10 + k)), 700
     seen: dict[tuple[int, ...], int] = {}
     for _ in range(many):
-        noise = tuple(int(v) - e for v, e in zip(draw(noise_law, exact, sampler), exact, strict=True))
+        noise = tuple(int(v) - e for v, e in zip(draw(noise_distribution, exact, sampler), exact, strict=True))
         assert sum(noise) == 0
         seen[noise] = seen.get(noise, 0) + 1
-    often = [v for v, p in law_of.items() if p * many >= 5]
+    often = [v for v, p in distribution_of.items() if p * many >= 5]
     counts = [seen.get(v, 0) for v in often]
-    expected = [law_of[v] * many for v in often]
+    expected = [distribution_of[v] * many for v in often]
     counts.append(many - sum(counts))
     expected.append(many - sum(expected))
     assert stats.chisquare(counts, expected).pvalue > 1e-9
     # The test can tell: independent noise of this scale would be 0 everywhere far less often.
-    assert law_of[(0,) * k] > 1.5 * math.tanh(0.5 / scale) ** k
+    assert distribution_of[(0,) * k] > 1.5 * math.tanh(0.5 / scale) ** k
 
 
 class QuickSampler(SystemSampler):
@@ -130,21 +132,21 @@ class QuickSampler(SystemSampler):
 @pytest.mark.parametrize(("k", "scale", "many"), [(2, 7.0, 8_000), (3, 7.0, 6_000), (6, 3.0, 3_000)])
 def test_draws_are_as_wide_as_planned(k, scale, many):
     """The mean of |z|₁ within six standard deviations, wrong once in 10^9; noise a tenth narrower would be seen."""
-    law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k, balanced=True)
+    distribution = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=k, balanced=True)
     sampler = QuickSampler(k)
-    sizes = np.array([sum(abs(z) for z in draw(law, [0] * k, sampler)) for _ in range(many)])
+    sizes = np.array([sum(abs(z) for z in draw(distribution, [0] * k, sampler)) for _ in range(many)])
     room = 6 * sizes.std() / math.sqrt(many)
-    assert room < 0.08 * law.expected_l1_error
-    assert abs(sizes.mean() - law.expected_l1_error) < room
+    assert room < 0.08 * distribution.expected_l1_error
+    assert abs(sizes.mean() - distribution.expected_l1_error) < room
 
 
 @pytest.mark.parametrize(("k", "T"), [(2, 4), (3, 3), (4, 3)])
 def test_its_dp_loss_is_two_over_the_scale(k, T):
     """By enumeration of all paths and all outputs, those far outside included: no more, and no less."""
     for scale in (0.7, 3.0):
-        law = path_law(np.full((k, k), 1 / k), np.full(k, 1 / k), T)
+        distribution = path_distribution(np.full((k, k), 1 / k), np.full(k, 1 / k), T)
         shown = likelihoods(answers(k, T, "histogram"), scale, balanced=True)
-        assert channel_leakage(law, shown, "dp") == pytest.approx(2 / scale, rel=1e-9)
+        assert channel_leakage(distribution, shown, "dp") == pytest.approx(2 / scale, rel=1e-9)
 
 
 def test_outputs_far_outside_are_like_those_at_the_end():
@@ -154,26 +156,26 @@ def test_outputs_far_outside_are_like_those_at_the_end():
     far = [v for v in itertools.product(range(-T, 2 * T + 1), repeat=k) if sum(v) == T]
     shown = np.exp(-np.abs(exact[..., None, :] - np.array(far)).sum(axis=-1) / scale)
     P, start = np.array([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]), np.array([0.5, 0.2, 0.3])
-    whole = channel_leakage(path_law(P, start, T), shown, "bdp")
+    whole = channel_leakage(path_distribution(P, start, T), shown, "bdp")
     assert leakage(P, start, T, "histogram", scale, everyone=True, balanced=True) == pytest.approx(whole, rel=1e-12)
 
 
 def test_large_and_small_scales():
     for k, scale in itertools.product((2, 3, 51), (1e-9, 1e-3, 0.002, 0.05, 1e6, 1e12)):
-        law = BalancedLaw(scale, k)
-        assert 0 <= law.expected_l1 <= (k - 1) * scale * (1 + 1e-9)
-        assert 0 <= law.squared < math.inf
-        assert law.alpha(0.05) >= 1
-        assert np.isfinite(law.tail(np.array([1.0, 10.0]))).all()
+        distribution = BalancedDistribution(scale, k)
+        assert 0 <= distribution.expected_l1 <= (k - 1) * scale * (1 + 1e-9)
+        assert 0 <= distribution.squared < math.inf
+        assert distribution.alpha(0.05) >= 1
+        assert np.isfinite(distribution.tail(np.array([1.0, 10.0]))).all()
 
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ParameterError, match="drawn up to"):
-        BalancedLaw(1e17, 3)
+        BalancedDistribution(1e17, 3)
     with pytest.raises(ParameterError, match="two or more"):
-        NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=1.0, coordinates=1, balanced=True)
+        NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=1.0, coordinates=1, balanced=True)
     with pytest.raises(ParameterError, match="discrete"):
-        NoiseLaw(kind=NoiseKind.LAPLACE, scale=1.0, coordinates=2, balanced=True)
+        NoiseDistribution(kind=NoiseKind.LAPLACE, scale=1.0, coordinates=2, balanced=True)
 
 
 def test_noise_too_wide_to_add_up_is_planned_as_independent_before_anything_is_charged(tmp_path):

@@ -1,4 +1,4 @@
-"""Flips that are a Markov chain: drawn at once, they are those of a loop; their law is that of the thresholds."""
+"""Flips that are a Markov chain: drawn at once or in a loop they are equal; the thresholds give their distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.publish import noise
-from pufferdp.publish.noise import ChainShares, SeededSampler, SystemSampler, chain_of_flips, law_thresholds, thresholds
+from pufferdp.publish.noise import (
+    ChainShares,
+    SeededSampler,
+    SystemSampler,
+    chain_of_flips,
+    distribution_thresholds,
+    thresholds,
+)
 from tests.strategies import examples
 
 probabilities = st.sampled_from([0.0, 1.0, 0.5, 2.0**-64, 1 - 2.0**-53]) | st.floats(0, 1)
@@ -35,7 +42,7 @@ class Words:
 @st.composite
 def draws(draw):
     """Words near the thresholds are likely, and so are new chains."""
-    start = law_thresholds([1 - (p := draw(probabilities)), p])
+    start = distribution_thresholds([1 - (p := draw(probabilities)), p])
     a, b = draw(probabilities), draw(probabilities)
     shares = thresholds([[1 - a, a], [b, 1 - b]])
     limits = [start[1], shares[0][1], shares[1][1]]
@@ -62,9 +69,9 @@ def test_all_at_once_is_one_after_the_other(drawn, piece: int):
 
 
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(5)], ids=["system", "seeded"])
-def test_the_law_of_the_paths(sampler: noise.Sampler):
+def test_the_distribution_of_the_paths(sampler: noise.Sampler):
     """All paths of four flips, 40,000 chains: chi-square with 15 degrees, wrong once in ten million runs."""
-    start, shares, chains, n = law_thresholds([0.7, 0.3]), thresholds([[0.8, 0.2], [0.45, 0.55]]), 40_000, 4
+    start, shares, chains, n = distribution_thresholds([0.7, 0.3]), thresholds([[0.8, 0.2], [0.45, 0.55]]), 40_000, 4
     begins = np.tile([True] + [False] * (n - 1), chains)
     paths = chain_of_flips(begins, ChainShares(start, shares), sampler).reshape(chains, n) @ (1 << np.arange(n))
     counts = np.bincount(paths, minlength=2**n)
@@ -77,10 +84,10 @@ def test_the_law_of_the_paths(sampler: noise.Sampler):
     assert statistic < 62.4  # the quantile at 1 - 1e-7 is 62.33
 
 
-def test_a_law_in_whole_shares():
-    assert law_thresholds([1.0, 0.0]) == (ONE, 0)
-    assert law_thresholds([0.0, 1.0]) == (0, ONE)
-    assert law_thresholds([0.75, 0.25]) == (3 * ONE // 4, ONE // 4)
-    assert sum(law_thresholds([0.9, 0.1])) == ONE
+def test_a_distribution_in_whole_shares():
+    assert distribution_thresholds([1.0, 0.0]) == (ONE, 0)
+    assert distribution_thresholds([0.0, 1.0]) == (0, ONE)
+    assert distribution_thresholds([0.75, 0.25]) == (3 * ONE // 4, ONE // 4)
+    assert sum(distribution_thresholds([0.9, 0.1])) == ONE
     with pytest.raises(ParameterError, match="between 0 and 1"):
-        law_thresholds([-0.5, 1.5])
+        distribution_thresholds([-0.5, 1.5])

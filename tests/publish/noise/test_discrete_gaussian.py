@@ -1,4 +1,4 @@
-"""The discrete Gaussian law: moments and tails against sums, the seeded sampler and OpenDP's against the law."""
+"""The discrete Gaussian distribution: moments and tails against sums, and both samplers against the distribution."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pufferdp.publish.discrete_gaussian import DiscreteGaussianLaw
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler, SystemSampler, draw, gaussian_delta, gaussian_rho
+from pufferdp.publish.discrete_gaussian import DiscreteGaussianDistribution
+from pufferdp.publish.noise import (
+    NoiseDistribution,
+    NoiseKind,
+    SeededSampler,
+    SystemSampler,
+    draw,
+    gaussian_delta,
+    gaussian_rho,
+)
 
 
 def masses(scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -20,29 +28,29 @@ def masses(scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("scale", [0.02, 0.3, 1.0, 7.3, 99.9, 100.1, 2345.6])
 def test_moments_and_tails_are_those_of_the_sums(scale):
-    points, law = masses(scale)
-    found = DiscreteGaussianLaw(scale)
-    assert found.expected_absolute == pytest.approx(float(np.abs(points) @ law), rel=1e-12, abs=1e-300)
-    assert found.variance == pytest.approx(float(points**2 @ law), rel=1e-12, abs=1e-300)
+    points, distribution = masses(scale)
+    found = DiscreteGaussianDistribution(scale)
+    assert found.expected_absolute == pytest.approx(float(np.abs(points) @ distribution), rel=1e-12, abs=1e-300)
+    assert found.variance == pytest.approx(float(points**2 @ distribution), rel=1e-12, abs=1e-300)
     places = np.unique(np.rint(np.array([-3.0, -1.0, 0.0, 0.01, 0.5, 1.0, 3.0, 6.0]) * scale))
-    tails = [float(law[points >= place].sum()) for place in places]
+    tails = [float(distribution[points >= place].sum()) for place in places]
     assert found.at_least(places) == pytest.approx(tails, rel=1e-7, abs=1e-15)
     for probability in (0.9, 0.05, 1e-9):
         m = found.least_error(probability)
         assert m >= 1
-        assert float(law[np.abs(points) >= m].sum()) <= probability * (1 + 1e-7)
-        assert m == 1 or float(law[np.abs(points) >= m - 1].sum()) > probability * (1 - 1e-7)
+        assert float(distribution[np.abs(points) >= m].sum()) <= probability * (1 + 1e-7)
+        assert m == 1 or float(distribution[np.abs(points) >= m - 1].sum()) > probability * (1 - 1e-7)
 
 
 @pytest.mark.parametrize("make", [lambda: SeededSampler(5), SystemSampler], ids=["seeded", "system"])
-def test_samplers_draw_from_the_law(make):
+def test_samplers_draw_from_the_distribution(make):
     """Chi-square at 1e-6: a right sampler fails once in a million runs; the seeded one always passes."""
     scale, count = 3.4, 20_000
     drawn = np.array(make().discrete_gaussian([7] * count, scale)) - 7
-    points, law = masses(scale)
+    points, distribution = masses(scale)
     inside = np.abs(points) <= 9
     seen = np.array([np.count_nonzero(drawn == point) for point in points[inside]])
-    expected = law[inside] * count
+    expected = distribution[inside] * count
     rest = count - seen.sum(), count - expected.sum()
     assert chisquare(np.append(seen, rest[0]), np.append(expected, rest[1])).pvalue > 1e-6
     # Noise of a scale 10 % smaller is told apart.
@@ -52,12 +60,16 @@ def test_samplers_draw_from_the_law(make):
 
 
 def test_frequencies_are_drawn_in_counts():
-    law = NoiseLaw(kind=NoiseKind.DISCRETE_GAUSSIAN, scale=0.05, coordinates=3, unit=0.01)
-    assert law.expected_l1_error == pytest.approx(3 * 0.01 * DiscreteGaussianLaw(5.0).expected_absolute)
-    assert law.mean_squared_error == pytest.approx(3 * 1e-4 * 25.0)
-    assert law.accuracy(0.05).alpha == pytest.approx(0.01 * DiscreteGaussianLaw(5.0).least_error(1 - 0.95 ** (1 / 3)))
-    assert all(isinstance(value, int) for value in draw(law, [1, 2, 3], SeededSampler(1)))
-    nothing = NoiseLaw(kind=NoiseKind.DISCRETE_GAUSSIAN, scale=0.0, coordinates=3, unit=0.01)
+    distribution = NoiseDistribution(kind=NoiseKind.DISCRETE_GAUSSIAN, scale=0.05, coordinates=3, unit=0.01)
+    assert distribution.expected_l1_error == pytest.approx(
+        3 * 0.01 * DiscreteGaussianDistribution(5.0).expected_absolute
+    )
+    assert distribution.mean_squared_error == pytest.approx(3 * 1e-4 * 25.0)
+    assert distribution.accuracy(0.05).alpha == pytest.approx(
+        0.01 * DiscreteGaussianDistribution(5.0).least_error(1 - 0.95 ** (1 / 3))
+    )
+    assert all(isinstance(value, int) for value in draw(distribution, [1, 2, 3], SeededSampler(1)))
+    nothing = NoiseDistribution(kind=NoiseKind.DISCRETE_GAUSSIAN, scale=0.0, coordinates=3, unit=0.01)
     assert (nothing.expected_l1_error, nothing.mean_squared_error, nothing.accuracy(0.1).alpha) == (0.0, 0.0, 0.01)
 
 

@@ -48,7 +48,7 @@ def test_thresholds_of_many_states_take_from_staying():
     assert [sum(row) for row in shares] == [2**64] * 3
     assert all(Fraction(shares[x][z], 2**64) >= Fraction(1 / 3) for x in range(3) for z in range(3) if x != z)
     assert drawn_channel(shares) == pytest.approx(np.full((3, 3), 1 / 3), abs=1e-15)
-    with pytest.raises(ParameterError, match="no law"):
+    with pytest.raises(ParameterError, match="no distribution"):
         thresholds([[-0.2, 1.2], [0.4, 0.6]])
 
 

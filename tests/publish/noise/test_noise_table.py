@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.bounds.additive.whole_noise import WholeNoise
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler, draw
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler, draw
 from pufferdp.publish.noise_table import NoiseTable
 
 WHOLE = 2**64
@@ -38,11 +38,11 @@ def plain(table: NoiseTable, far: int = 600) -> dict[int, float]:
 
 @given(table=tables())
 def test_moments_and_tails(table):
-    law = plain(table)
-    numbers = np.array(sorted(law))
-    masses = np.array([law[z] for z in numbers])
+    distribution = plain(table)
+    numbers = np.array(sorted(distribution))
+    masses = np.array([distribution[z] for z in numbers])
     assert masses.sum() == pytest.approx(1, rel=1e-12)
-    assert table.law.at(numbers) == pytest.approx(masses, rel=1e-12)
+    assert table.distribution.at(numbers) == pytest.approx(masses, rel=1e-12)
     assert table.expected_absolute == pytest.approx(float(np.abs(numbers) @ masses), rel=1e-9)
     assert table.variance == pytest.approx(float(numbers**2 @ masses), rel=1e-9)
     near = np.abs(numbers) <= table.reach + 30
@@ -57,7 +57,7 @@ def test_moments_and_tails(table):
         assert beyond[0] <= beta * (1 + 1e-9)
         assert alpha == 1 or beyond[1] > beta * (1 - 1e-9)
     steep = max(abs(np.log(a / b)) for a, b in itertools.pairwise(masses[np.abs(numbers) <= table.reach + 5]))
-    assert steep <= table.law.dp_loss <= steep + 1e-9
+    assert steep <= table.distribution.dp_loss <= steep + 1e-9
     assert NoiseTable.from_dict(table.to_dict()) == table
 
 
@@ -80,9 +80,9 @@ def test_every_word_means_what_its_share_says(table):
 
 def test_noise_comes_through_the_one_door():
     table = NoiseTable.of(WholeNoise(np.array([0.2, 0.4, 0.2]), (0.1, 0.1), 0.5))
-    law = NoiseLaw(kind=NoiseKind.TABLE, scale=table.expected_absolute, coordinates=1, table=table)
+    distribution = NoiseDistribution(kind=NoiseKind.TABLE, scale=table.expected_absolute, coordinates=1, table=table)
     sampler, count = SeededSampler(5), 20_000
-    drawn = np.array([draw(law, [100], sampler)[0] - 100 for _ in range(count)])
+    drawn = np.array([draw(distribution, [100], sampler)[0] - 100 for _ in range(count)])
     for z, p in plain(table, 4).items():
         # Five standard deviations, eleven numbers: a failure has a probability below 1e-5, and the seed is fixed.
         assert abs((drawn == z).mean() - p) < 5 * np.sqrt(p * (1 - p) / count) + 1e-12
@@ -99,6 +99,6 @@ def test_noise_comes_through_the_one_door():
         {"shares": ["1", "9" * 4000, "1"], "tails": ["1", "1"], "ratio": "5"},
     ],
 )
-def test_what_is_no_law_is_refused(raw):
+def test_what_is_no_distribution_is_refused(raw):
     with pytest.raises(ParameterError, match="noise table"):
         NoiseTable.from_dict(raw)

@@ -1,4 +1,4 @@
-"""A noisy choice of a small score: OpenDP's law is the one that accuracy is proven for, and its map has the loss."""
+"""A noisy choice of a small score: OpenDP's distribution is the one the accuracy is proved for."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.publish.noise import SeededSampler, SystemSampler, selection_scale
-from tests.oracles.selection import choice_law
+from tests.oracles.selection import choice_distribution
 from tests.strategies import examples
 
 SCORES = [0, 2, 5, 5, 1, 30]
 
 
-def test_law_of_oracle_by_every_permutation():
+def test_distribution_of_oracle_by_every_permutation():
     scale, scores = 3.0, [4, 0, 1, 7]
     weights = [math.exp(-score / scale) for score in scores]
     tally = np.zeros(4)
@@ -26,22 +26,22 @@ def test_law_of_oracle_by_every_permutation():
         for i in order:
             tally[i] += left * weights[i]
             left *= 1 - weights[i]
-    assert choice_law(scores, scale) == pytest.approx(tally, rel=1e-13)
+    assert choice_distribution(scores, scale) == pytest.approx(tally, rel=1e-13)
 
 
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(5)], ids=["system", "seeded"])
-def test_both_samplers_have_the_law(sampler):
+def test_both_samplers_have_the_distribution(sampler):
     draws, scale = 4_000, 2.5
-    law = choice_law(SCORES, scale)
+    distribution = choice_distribution(SCORES, scale)
     counts = np.bincount([sampler.noisy_least(SCORES, scale) for _ in range(draws)], minlength=len(SCORES))
     # Choices that are expected less than five times are counted as one with the rarest of the others: a single draw of
     # one that is expected .008 times would otherwise decide alone, once in 130 runs.
-    order = np.argsort(law)
-    rare = int(np.searchsorted(np.cumsum(draws * law[order]), 5.0)) + 1
-    counts, law = (np.append(part[order][rare:], part[order][:rare].sum()) for part in (counts, law))
-    assert len(law) == 5 and (draws * law > 100).all()
+    order = np.argsort(distribution)
+    rare = int(np.searchsorted(np.cumsum(draws * distribution[order]), 5.0)) + 1
+    counts, distribution = (np.append(part[order][rare:], part[order][:rare].sum()) for part in (counts, distribution))
+    assert len(distribution) == 5 and (draws * distribution > 100).all()
     # Pearson's statistic with 4 degrees of freedom is above 52 with probability 1.4e-10.
-    assert ((counts - draws * law) ** 2 / (draws * law)).sum() < 52
+    assert ((counts - draws * distribution) ** 2 / (draws * distribution)).sum() < 52
 
 
 @settings(max_examples=examples(60))
@@ -59,7 +59,7 @@ def test_loss_of_a_choice_is_reached_and_not_passed():
     before, after = [3, *[4] * 400], [4, *[3] * 400]
 
     def spent(by: float) -> float:
-        return float(np.abs(np.log(choice_law(before, by) / choice_law(after, by))).max())
+        return float(np.abs(np.log(choice_distribution(before, by) / choice_distribution(after, by))).max())
 
     assert 0.99 * loss < spent(scale) <= loss
     assert spent(0.9 * scale) > loss

@@ -89,8 +89,8 @@ def test_only_named_columns_come_out(
     assert pufferdp.verify(content).valid
     believes = "tells nothing about 'activity'" if len(kept) == 1 else "tell nothing about 'activity'"
     assert (believes in content["guarantee"]["statement"]) == bool(kept)
-    assert any("the promise does not cover" in fact for fact in content["public"]) == bool(kept)
-    assert ("The promise does not cover the kept" in " ".join(str(result).split())) == bool(kept)
+    assert any("the guarantee does not cover" in fact for fact in content["public"]) == bool(kept)
+    assert ("The guarantee does not cover the kept" in " ".join(str(result).split())) == bool(kept)
 
 
 def test_a_place_of_the_hidden_hour_is_not_in_the_file(file: Path, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_columns_that_are_not_there_are_refused(keep: list[str], said: str, file
 
 
 def test_a_certificate_cannot_hide_what_was_kept(file: Path, tmp_path: Path) -> None:
-    """Where the list of kept columns is changed, the promise and the public facts no longer follow."""
+    """Where the list of kept columns is changed, the guarantee and the public facts no longer follow."""
     result = pufferdp.redact(file, private=[7], order="rows", keep=["latitude"], out=tmp_path / "o.csv", **USUAL)
     assert result.certificate is not None
     for kept in ([], ["latitude", "longitude"], ["activity"], ["latitude", "latitude"]):

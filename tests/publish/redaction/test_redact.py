@@ -316,7 +316,7 @@ def outputs(marks: np.ndarray) -> list[tuple[int | None, ...]]:
 
 @pytest.mark.parametrize("which", ["notes", "window", "3r-optimal"])
 def test_a_count_calibrated_on_the_tilted_model_adds(which: str) -> None:
-    """For every output: redaction and then a noisy count leak no more than the sum of what was promised."""
+    """For every output: redaction and then a noisy count leak no more than the sum of what was guaranteed."""
     if which == "notes":
         chain, design = tilt_example()
     else:
@@ -324,10 +324,10 @@ def test_a_count_calibrated_on_the_tilted_model_adds(which: str) -> None:
         design = pufferdp.plan_redaction(chain, length=4, private=[2], epsilon=0.7, method=which).designs[0][1]
     p = design.hiding.private[0] - 1
     marks = np.array(design.probabilities())
-    rows, law = oracle.series_law(chain.transition, chain.stationary, 4)
+    rows, distribution = oracle.series_distribution(chain.transition, chain.stationary, 4)
     count = (rows == 1).sum(axis=1)
     for output in outputs(marks):
-        weight = law.copy()
+        weight = distribution.copy()
         for t, value in enumerate(output):
             weight *= marks[t, rows[:, t]] if value is None else (rows[:, t] == value) * (1 - marks[t, rows[:, t]])
         if weight.sum() == 0:
@@ -340,16 +340,18 @@ def test_a_count_calibrated_on_the_tilted_model_adds(which: str) -> None:
         true = np.zeros(joint.shape)
         np.add.at(true, tuple(rows[:, hidden].T), weight / weight.sum())
         assert np.allclose(joint, true, atol=1e-12)
-        promised = 0.5
-        plan = pufferdp.plan(model, "count:1", epsilon=promised, adversary="pufferfish")
+        guaranteed = 0.5
+        plan = pufferdp.plan(model, "count:1", epsilon=guaranteed, adversary="pufferfish")
         calibration = plan.best.calibration
         assert calibration is not None
         if calibration.scale == 0:
             continue
         noise = np.exp(-abs(np.arange(5)[:, None] - count[None, :]) / calibration.scale)
-        laws = [noise[:, rows[:, p] == x] @ weight[rows[:, p] == x] / law[rows[:, p] == x].sum() for x in (0, 1)]
-        both = np.abs(np.log(laws[0]) - np.log(laws[1])).max()
-        assert both <= design.leakage + promised + 1e-9
+        distributions = [
+            noise[:, rows[:, p] == x] @ weight[rows[:, p] == x] / distribution[rows[:, p] == x].sum() for x in (0, 1)
+        ]
+        both = np.abs(np.log(distributions[0]) - np.log(distributions[1])).max()
+        assert both <= design.leakage + guaranteed + 1e-9
 
 
 @pytest.mark.slow
@@ -433,7 +435,7 @@ def test_both_leakages_are_told() -> None:
 
 
 def test_an_hour_as_a_whole(tmp_path: Path) -> None:
-    """One promise for the stretch: in the certificate, its words, the ledger and the words of verify."""
+    """One guarantee for the segment: in the certificate, its words, the ledger and the words of verify."""
     values = series()
     data, out, books = write(tmp_path / "a.csv", values), tmp_path / "b.csv", tmp_path / "books.db"
     pufferdp.Ledger(books, create=True).create("week", model=CHAIN, budget=2.0)
@@ -442,7 +444,7 @@ def test_an_hour_as_a_whole(tmp_path: Path) -> None:
     assert result.certificate is not None
     content = result.certificate.to_dict()
     assert content["guarantee"]["whole"] is True
-    assert "any two ways that any one private stretch, taken as a whole, can have gone" in str(content["guarantee"])
+    assert "any two ways that any one private segment, taken as a whole, can have gone" in str(content["guarantee"])
     assert pufferdp.verify(content).valid
     assert pufferdp.Ledger(books).verify().valid
     marks = np.array(result.probabilities())
@@ -450,7 +452,7 @@ def test_an_hour_as_a_whole(tmp_path: Path) -> None:
     each = redact(data, out=tmp_path / "c.csv", **{**more, "whole": False})
     assert each.certificate is not None and "whole" not in each.certificate.to_dict()["guarantee"]
     assert each.utility > result.utility
-    # The design for single records, called one for the whole, leaks more than is promised.
+    # The design for single records, called one for the whole, leaks more than is guaranteed.
     forged = each.certificate.to_dict()
     forged["guarantee"] |= {"whole": True, "statement": content["guarantee"]["statement"]}
     problems = pufferdp.verify({**forged, "sha256": content_hash(forged)}).problems

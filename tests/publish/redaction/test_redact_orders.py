@@ -163,7 +163,7 @@ def test_tables_without_row_order_are_refused() -> None:
 
 @pytest.mark.parametrize("rows", ["without a value", "not there"])
 @pytest.mark.parametrize("gone", [(), (1,), (2,), (5,), (2, 5), (3, 5), (1, 2, 6), (2, 3, 4, 5)])
-def test_a_tilted_model_beside_missing_values_is_the_law_of_the_marks(
+def test_a_tilted_model_beside_missing_values_is_the_distribution_of_the_marks(
     gone: tuple[int, ...], rows: str, tmp_path: Path
 ) -> None:
     """By enumeration: a missing value beside a mark was taken for the last of the states."""
@@ -185,7 +185,7 @@ def test_a_tilted_model_beside_missing_values_is_the_law_of_the_marks(
     for t, value in shown.itertuples(index=False):
         if value in chain.labels:
             weights[t] = [value == label for label in chain.labels]
-    for block in made.stretches:
+    for block in made.segments:
         for t, marks in enumerate(block.marks, start=block.first - 1):
             if t in marked:
                 weights[t] = marks
@@ -194,5 +194,5 @@ def test_a_tilted_model_beside_missing_values_is_the_law_of_the_marks(
         chance = chain.stationary[path[0]] * np.prod([weights[t, x] for t, x in enumerate(path)])
         chance *= np.prod([chain.transition[a, b] for a, b in itertools.pairwise(path)])
         joint[tuple(path[t] for t in marked)] += chance
-    found = tilted.law(*tilted.records)
+    found = tilted.distribution(*tilted.records)
     assert found == pytest.approx(joint / joint.sum(), abs=1e-12)

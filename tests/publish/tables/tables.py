@@ -57,36 +57,43 @@ def exact_table(model: Any, path: Any, group: Any, queries: list[str], epsilon: 
 
 
 def table_leakage(
-    model: Any, law: np.ndarray, group: Any, queries: list[str], epsilon: float, shrink: float = 1.0, **more: Any
+    model: Any,
+    distribution: np.ndarray,
+    group: Any,
+    queries: list[str],
+    epsilon: float,
+    shrink: float = 1.0,
+    **more: Any,
 ) -> float:
     """What all numbers of a table leak together, over every output that matters; noise may be made smaller.
 
-    ``law`` has one axis a record. Every path of positive probability is released, without noise, by ``release``; the
-    law of the noise is the one that was asked of the sampler.
+    ``distribution`` has one axis a record. Every path of positive probability is released, without noise, by
+    ``release``; the distribution of the noise is the one that was asked of the sampler.
     """
-    k, n = law.shape[0], law.ndim
+    k, n = distribution.shape[0], distribution.ndim
     tables, scales = {}, []
     for path in itertools.product(range(k), repeat=n):
-        if law[path] > 0:
+        if distribution[path] > 0:
             released, scales = exact_table(model, path, group, queries, epsilon, **more)
             tables[path] = released.table
     some = next(iter(tables.values()))
-    channel = np.ones((*law.shape, 1))
+    channel = np.ones((*distribution.shape, 1))
     at = 2  # behind the name and the size of a group
     for query, scale in zip(queries, scales, strict=True):
         histogram = query in ("histogram", "frequency")
         width = k if histogram else 1
         for row in range(len(some.rows)):
             size = some.rows[row][1]
-            exact = np.zeros((*law.shape, width))
+            exact = np.zeros((*distribution.shape, width))
             for path, table in tables.items():
                 exact[path] = np.array(table.rows[row][at : at + width], float)
             if query in ("frequency", "mean"):
                 exact *= size  # noise is added before the division
             balanced = histogram and k > 1
-            # Of two numbers that add up one is drawn, at half the scale: the law of both is that of the full one.
+            # Of two numbers that add up one is drawn, at half the scale: the distribution of both is that of the full
+            # one.
             full = 2 * scale if histogram and k == 2 else scale
             seen = likelihoods(np.round(exact, 9), full / shrink, balanced)
-            channel = (channel[..., :, None] * seen[..., None, :]).reshape(*law.shape, -1)
+            channel = (channel[..., :, None] * seen[..., None, :]).reshape(*distribution.shape, -1)
         at += width
-    return channel_leakage(law, channel, str(more.get("adversary", "bdp")))
+    return channel_leakage(distribution, channel, str(more.get("adversary", "bdp")))

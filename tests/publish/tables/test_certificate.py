@@ -78,7 +78,7 @@ def test_no_number_can_be_changed(change: Any, words: str) -> None:
         (lambda raw: raw["data"].__setitem__("beliefs", []), "data.beliefs"),
     ],
 )
-def test_what_is_promised_is_recomputed(change: Any, words: str) -> None:
+def test_what_is_guaranteed_is_recomputed(change: Any, words: str) -> None:
     raw = copy.deepcopy(table().certificate.to_dict())
     change(raw)
     checked = verify(forged(raw))
@@ -123,8 +123,8 @@ def test_people_and_everybody_share_one_budget(tmp_path: Path) -> None:
         spent = each.certificate.dp_loss + 1 / overall.certificate.calibration.sigma
         assert found.spent_dp == pytest.approx(spent, rel=1e-9)
         assert found.releases == 2
-        (stretch,) = found.to_dict()["ranges"]
-        assert (stretch["people"], stretch["dp_loss"]) == (3, pytest.approx(spent, rel=1e-9))
+        (segment,) = found.to_dict()["ranges"]
+        assert (segment["people"], segment["dp_loss"]) == (3, pytest.approx(spent, rel=1e-9))
         assert ledger.verify().valid
         assert verify(each.certificate).valid
         part = table(

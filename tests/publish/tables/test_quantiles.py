@@ -18,8 +18,8 @@ from pufferdp.bounds.curves import curve
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables.quantiles import QuantileQuestion, rank_distances
 from pufferdp.publish.tables.questions import GroupRecords
-from tests.oracles.leakage import channel_leakage, path_law
-from tests.oracles.selection import choice_law, rank_scores
+from tests.oracles.leakage import channel_leakage, path_distribution
+from tests.oracles.selection import choice_distribution, rank_scores
 from tests.strategies import chains, examples
 
 NUMBERS = MarkovChain(transition=[[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6]], values=[10, 20, 40])
@@ -29,29 +29,29 @@ def question(text: str, clip: tuple[float, float] | None = None) -> QuantileQues
     return QuantileQuestion.parse(text, clip)
 
 
-def law_of(asked: QuantileQuestion, model, data, scale: float, alpha: float) -> np.ndarray:
-    """The law of the answer, one axis a quantile, from the definition: ``data`` are numbers, already candidates."""
+def distribution_of(asked: QuantileQuestion, model, data, scale: float, alpha: float) -> np.ndarray:
+    """The distribution of the answer, one axis per quantile, from the definition; ``data`` are candidates already."""
     candidates = asked.candidates(model)
     if asked.kind in ("min", "max"):
         inside = min(math.ceil(alpha), len(data) / 2) / max(len(data), 1)
         shares = [inside if asked.kind == "min" else 1 - inside]
     else:
         shares = [float(share) for share in asked.shares or (Fraction(1, 2),)]
-    law = np.ones(1)
+    distribution = np.ones(1)
     for share in shares:
-        law = np.multiply.outer(law, choice_law(rank_scores(data, candidates, share), scale))
-    return law.ravel()
+        distribution = np.multiply.outer(distribution, choice_distribution(rank_scores(data, candidates, share), scale))
+    return distribution.ravel()
 
 
 def channel_of(asked, model, numbers, records: int, scale: float, alpha: float) -> np.ndarray:
-    """What is released given every series; its law depends on how many records have each number alone."""
-    laws: dict[tuple[float, ...], np.ndarray] = {}
+    """What is released given every series; its distribution depends on how many records have each number alone."""
+    distributions: dict[tuple[float, ...], np.ndarray] = {}
     rows = []
     for series in itertools.product(numbers, repeat=records):
         key = tuple(sorted(series))
-        if key not in laws:
-            laws[key] = law_of(asked, model, key, scale, alpha)
-        rows.append(laws[key])
+        if key not in distributions:
+            distributions[key] = distribution_of(asked, model, key, scale, alpha)
+        rows.append(distributions[key])
     return np.array(rows).reshape((len(numbers),) * records + (-1,))
 
 
@@ -100,10 +100,10 @@ def test_loss_is_nearly_reached_and_less_noise_is_not_enough(loss):
     """Independent records, all others known: what is leaked is the DP loss."""
     asked, model = question("median", (0, 200)), MarkovChain(transition=[[1 / 3] * 3] * 3, bins=[0, 1, 100, 200])
     noise = asked.noise(model, loss, beta=0.05)
-    law = path_law([[1 / 3] * 3] * 3, [1 / 3] * 3, 5)
+    distribution = path_distribution([[1 / 3] * 3] * 3, [1 / 3] * 3, 5)
 
     def leaks(scale: float) -> float:
-        return channel_leakage(law, channel_of(asked, model, (0, 2, 200), 5, scale, noise.alpha), "dp")
+        return channel_leakage(distribution, channel_of(asked, model, (0, 2, 200), 5, scale, noise.alpha), "dp")
 
     assert 0.91 * loss < leaks(noise.scale) <= loss
     assert leaks(0.9 * noise.scale) > loss
@@ -117,7 +117,7 @@ def test_loss_is_nearly_reached_and_less_noise_is_not_enough(loss):
     st.sampled_from(["median", "min", "max", "quantile:.3", "quantile:.25,.8"]),
     st.sampled_from(["bdp", "pufferfish"]),
 )
-def test_no_chain_leaks_more_than_promised(chain, records, epsilon, text, adversary):
+def test_no_chain_leaks_more_than_guaranteed(chain, records, epsilon, text, adversary):
     model = replace(chain, values=tuple(range(chain.size)))
     asked = question(text)
     dp_loss = curve("tight", model, records, adversary).inverse(epsilon)
@@ -126,8 +126,8 @@ def test_no_chain_leaks_more_than_promised(chain, records, epsilon, text, advers
     noise = asked.noise(model, dp_loss, beta=0.05)
     channel = channel_of(asked, model, tuple(range(model.size)), records, noise.scale, noise.alpha)
     start = chain.stationary if chain.given_start is None else chain.given_start
-    law = path_law(chain.transition, start, records)
-    assert channel_leakage(law, channel, adversary) <= epsilon * (1 + 1e-9)
+    distribution = path_distribution(chain.transition, start, records)
+    assert channel_leakage(distribution, channel, adversary) <= epsilon * (1 + 1e-9)
 
 
 @settings(max_examples=examples(60))
@@ -144,7 +144,7 @@ def test_ranks_are_as_exact_as_stated(codes, dp_loss, beta, text):
     failing = 0.0
     for share in asked.shares or (0.5,):
         distances = rank_scores(data, (10, 20, 40), float(share))
-        failing += choice_law(distances, noise.scale)[distances >= noise.alpha].sum()
+        failing += choice_distribution(distances, noise.scale)[distances >= noise.alpha].sum()
     assert failing <= beta * (1 + 1e-9)
 
 
@@ -155,8 +155,8 @@ def test_rank_accuracy_is_reached_with_two_candidates():
     loss = 2 * math.log(1 / (2 * beta)) / (records / 2)
     noise = question("median").noise(model, loss, beta)
     assert noise.alpha == pytest.approx(records / 2, rel=1e-12)
-    law = choice_law(rank_scores([0] * records, (0, 1), 0.5), noise.scale)
-    assert law[1] == pytest.approx(beta, rel=1e-9)
+    distribution = choice_distribution(rank_scores([0] * records, (0, 1), 0.5), noise.scale)
+    assert distribution[1] == pytest.approx(beta, rel=1e-9)
 
 
 @settings(max_examples=examples(40))
@@ -164,16 +164,16 @@ def test_rank_accuracy_is_reached_with_two_candidates():
 def test_least_and_largest_but_for_a_few(data, dp_loss, kind):
     asked, model = question(kind, (0, 200)), MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], bins=[0, 100, 200])
     noise = asked.noise(model, dp_loss, beta=0.05)
-    law = law_of(asked, model, data, noise.scale, noise.alpha)
+    distribution = distribution_of(asked, model, data, noise.scale, noise.alpha)
     beyond = np.array([sum(x < c if kind == "min" else x > c for x in data) for c in range(201)])
     outside = np.array([all(x > c if kind == "min" else x < c for x in data) for c in range(201)])
     if len(data) >= 2 * math.ceil(noise.alpha):  # in smaller groups nothing is said of the ends
-        assert law[outside | (beyond >= 2 * math.ceil(noise.alpha))].sum() <= 0.05 * (1 + 1e-9)
+        assert distribution[outside | (beyond >= 2 * math.ceil(noise.alpha))].sum() <= 0.05 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("text", ["median", "min", "max", "quantile:.2,.7"])
 @pytest.mark.parametrize("from_data", [False, True])
-def test_draws_have_the_law(text, from_data):
+def test_draws_have_the_distribution(text, from_data):
     """A statistical test that fails with probability below 1e-6 by Hoeffding's bound over all candidates."""
     model = MarkovChain(transition=NUMBERS.transition, bins=[0, 10, 30, 50]) if from_data else NUMBERS
     asked = question(text, (0, 200) if from_data else None)
@@ -185,13 +185,16 @@ def test_draws_have_the_law(text, from_data):
     sampler = SeededSampler(11)
     answers = [asked.measure_each(model, [records], noise, sampler)[0] for _ in range(draws)]
     data = rounded if from_data else [(10, 20, 40)[code] for code in codes]
-    law = law_of(asked, model, data, noise.scale, noise.alpha)
+    distribution = distribution_of(asked, model, data, noise.scale, noise.alpha)
     points = list(itertools.product(asked.candidates(model), repeat=len(asked.labels(model))))
     if from_data and len(asked.labels(model)) > 1:
-        law, points = law.reshape(201, 201).sum(axis=1), [(point,) for point in asked.candidates(model)]
+        distribution, points = (
+            distribution.reshape(201, 201).sum(axis=1),
+            [(point,) for point in asked.candidates(model)],
+        )
         answers = [answer[:1] for answer in answers]
     shares = np.array([sum(answer == point for answer in answers) for point in points]) / draws
-    assert np.abs(shares - law).max() < math.sqrt(math.log(2 * len(points) / 1e-6) / (2 * draws))
+    assert np.abs(shares - distribution).max() < math.sqrt(math.log(2 * len(points) / 1e-6) / (2 * draws))
 
 
 def test_bins_that_a_model_leaves_out():

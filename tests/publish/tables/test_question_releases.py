@@ -1,4 +1,4 @@
-"""Quantiles, transitions and cross tables through a release itself: what is read, promised, certified and charged."""
+"""Quantiles, transitions and cross tables through a release itself: what is read, guaranteed, certified and charged."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pufferdp.bounds.curves import curve
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.release import release
-from tests.oracles.leakage import channel_leakage, likelihoods, path_law
-from tests.oracles.selection import choice_law, rank_scores
+from tests.oracles.leakage import channel_leakage, likelihoods, path_distribution
+from tests.oracles.selection import choice_distribution, rank_scores
 
 QUIET = 1e6
 """An epsilon at which the noise is nothing: what is released is what was read."""
@@ -86,18 +86,20 @@ def test_groups_holes_and_borders():
     assert by_group == {"u": (0, 1, 0, 0), "v": (0, 1, 1, 1)}
 
 
-def test_promise_by_enumeration_through_a_release():
+def test_guarantee_by_enumeration_through_a_release():
     """The scale that a release draws with, on a chain whose every series is listed: quantile and transitions."""
     epsilon, records = 1.5, 4
-    law = path_law(VALUED.transition, VALUED.stationary, records)
+    distribution = path_distribution(VALUED.transition, VALUED.stationary, records)
     series = [tuple(path) for path in np.ndindex((2,) * records)]
     data = frame(["low", "high", "high", "low"])
     sampler = Recorder()
     released(data, VALUED, "median", epsilon, sampler=sampler)
     ((scores, scale),) = sampler.asked
     assert scores == [0, 0]  # two of four are low: both values are medians
-    channel = np.array([choice_law(rank_scores([(10, 40)[s] for s in path], (10, 40), 0.5), scale) for path in series])
-    assert channel_leakage(law, channel.reshape((2,) * records + (2,)), "bdp") <= epsilon
+    channel = np.array(
+        [choice_distribution(rank_scores([(10, 40)[s] for s in path], (10, 40), 0.5), scale) for path in series]
+    )
+    assert channel_leakage(distribution, channel.reshape((2,) * records + (2,)), "bdp") <= epsilon
     release = released(data, VALUED, "transitions", epsilon)
     scale = release.certificate.to_dict()["questions"][0]["noise"]["scale"]
     pairs = np.zeros((len(series), 4))
@@ -105,21 +107,21 @@ def test_promise_by_enumeration_through_a_release():
         for a, b in itertools.pairwise(path):
             pairs[n, 2 * a + b] += 1
     shown = likelihoods(pairs.reshape((2,) * records + (4,)), scale)
-    assert channel_leakage(law, shown, "bdp") <= epsilon
+    assert channel_leakage(distribution, shown, "bdp") <= epsilon
     assert scale == pytest.approx(4 / curve("tight", VALUED, records, "bdp").inverse(epsilon), rel=1e-9)
 
 
-def test_less_noise_than_a_release_draws_breaks_its_promise():
+def test_less_noise_than_a_release_draws_breaks_its_guarantee():
     """Independent records: transitions leak all of their DP loss to somebody who knows the others."""
     model, epsilon = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], states=["a", "b"]), 0.7
     release = released(frame(["a", "b", "a"]), model, "transitions", epsilon, adversary="dp")
     scale = release.certificate.to_dict()["questions"][0]["noise"]["scale"]
-    law, exact = path_law(model.transition, [0.5, 0.5], 3), np.zeros((2, 2, 2, 4))
+    distribution, exact = path_distribution(model.transition, [0.5, 0.5], 3), np.zeros((2, 2, 2, 4))
     for path in np.ndindex(2, 2, 2):
         for a, b in itertools.pairwise(path):
             exact[*path, 2 * a + b] += 1
-    assert channel_leakage(law, likelihoods(exact, scale), "dp") == pytest.approx(epsilon, rel=1e-6)
-    assert channel_leakage(law, likelihoods(exact, 0.9 * scale), "dp") > epsilon * 1.1
+    assert channel_leakage(distribution, likelihoods(exact, scale), "dp") == pytest.approx(epsilon, rel=1e-6)
+    assert channel_leakage(distribution, likelihoods(exact, 0.9 * scale), "dp") > epsilon * 1.1
 
 
 def test_split_among_questions():

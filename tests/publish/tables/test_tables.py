@@ -240,7 +240,11 @@ REFUSED: list[tuple[dict[str, Any], type[PufferdpError], str]] = [
     ({"query": ["histogram", "count:a"], "clip": (1, 3)}, QueryError, "reads none"),
     ({"query": ["histogram", "mean"], "mechanism": "group"}, ParameterError, "mechanism goes with one query"),
     ({"query": ["histogram", "mean"], "delta": 1e-6}, ParameterError, "delta goes with .* noise that needs none"),
-    ({"query": ["histogram", "mean"], "unit": 2}, ParameterError, "unit goes with .* promise is about single records"),
+    (
+        {"query": ["histogram", "mean"], "unit": 2},
+        ParameterError,
+        "unit goes with .* guarantee is about single records",
+    ),
     ({"query": "histogram", "split": [1.0]}, ParameterError, "split and sizes go with a table"),
     ({"query": ["histogram", "mean"], "epsilon": -1}, PufferdpError, "epsilon"),
     ({"model": Ar1(coefficient=0.5), "query": ["sum", "mean"]}, NotApplicableError, "needs a series of states"),

@@ -15,7 +15,7 @@ from pufferdp.bounds.curves import curve
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables.questions import GroupRecords
 from pufferdp.publish.tables.transitions import TransitionsQuestion
-from tests.oracles.leakage import channel_leakage, likelihoods, path_law
+from tests.oracles.leakage import channel_leakage, likelihoods, path_distribution
 from tests.strategies import chains, examples
 
 ASKED = TransitionsQuestion()
@@ -69,10 +69,10 @@ def test_loss_is_reached_and_less_noise_is_not_enough():
     loss = 0.8
     model = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]])
     noise = ASKED.noise(model, loss, 0.05)
-    law, exact = path_law(model.transition, [0.5, 0.5], 3), every(2, 3)
+    distribution, exact = path_distribution(model.transition, [0.5, 0.5], 3), every(2, 3)
 
     def leaks(scale: float) -> float:
-        return channel_leakage(law, likelihoods(exact, scale, balanced=noise.balanced), "dp")
+        return channel_leakage(distribution, likelihoods(exact, scale, balanced=noise.balanced), "dp")
 
     assert leaks(noise.scale) == pytest.approx(loss, rel=1e-9)
     assert leaks(0.9 * noise.scale) > loss
@@ -86,7 +86,7 @@ def test_loss_is_reached_and_less_noise_is_not_enough():
     st.sampled_from(["bdp", "pufferfish"]),
     st.sets(st.integers(1, 3), max_size=1),
 )
-def test_no_chain_leaks_more_than_promised(chain, records, epsilon, adversary, cuts):
+def test_no_chain_leaks_more_than_guaranteed(chain, records, epsilon, adversary, cuts):
     dp_loss = curve("tight", chain, records, adversary).inverse(epsilon)
     if chain.size < 2 or dp_loss <= 0:
         return
@@ -94,7 +94,9 @@ def test_no_chain_leaks_more_than_promised(chain, records, epsilon, adversary, c
     start = chain.stationary if chain.given_start is None else chain.given_start
     # Independent noise has every output that balanced noise has, with the same quotients.
     channel = likelihoods(every(2, records, cuts), noise.scale)
-    assert channel_leakage(path_law(chain.transition, start, records), channel, adversary) <= epsilon * (1 + 1e-9)
+    assert channel_leakage(path_distribution(chain.transition, start, records), channel, adversary) <= epsilon * (
+        1 + 1e-9
+    )
 
 
 def test_noise_adds_up_to_nothing():

@@ -27,7 +27,7 @@ EXPERIMENTS: Final = (
     Experiment(
         name="local-figure-3",
         paper=PAPER,
-        about="flips: noise for a promise, by Zhao, closed form, exactly",
+        about="flips: noise for a guarantee, by Zhao, closed form, exactly",
         run=late("flips.flips", "figure_3"),
     ),
     Experiment(

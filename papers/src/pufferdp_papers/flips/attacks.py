@@ -141,7 +141,7 @@ def figure_4(
         rows=tuple(rows),
         columns={
             "series": "series",
-            "adversary": "promise for",
+            "adversary": "guarantee for",
             "epsilon": "epsilon",
             "single": "single",
             "aware": "aware",
@@ -152,7 +152,7 @@ def figure_4(
         },
         notes=(
             f"Heart rate above or below the record's mean. {facts}. like N10: drawn from its chain. Share of records "
-            "that each attacker guesses right; the flips are the cheapest that keep the promise.",
+            "that each attacker guesses right; the flips are the cheapest that keep the guarantee.",
             f"learned: {trained}." if learner else "learned: left out.",
             "paper's bound: e^epsilon/(max(q/r, r/q) + e^epsilon), as printed. It is not a bound. bound: "
             "e^epsilon/(min(q/r, r/q) + e^epsilon), corrected. It is proved for series of the chain, and heart rates "

@@ -1,4 +1,4 @@
-"""Chakrabarti et al. 2020, figures 1 and 3: which flips keep a promise, and the least noise; section 3.3: chains."""
+"""Chakrabarti et al. 2020, figures 1 and 3: which flips keep a guarantee, and the least noise; section 3.3: chains."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def figure_3(
             "Proposition 1, best t up to half the records. paper: its closed form, Corollary 2.",
             "ours: exactly, for the adversary who knows no record, whom the paper's formulas protect against. every "
             "adversary: exactly, for one who knows any set of records. plain DP would use 1/(1+e^epsilon), which keeps "
-            "neither promise.",
+            "neither guarantee.",
         ),
         drawing=Drawing(
             x="epsilon",

@@ -66,7 +66,7 @@ def noise(setting: Setting, *, alphas: Sequence[float] = ALPHAS, taus: Sequence[
             "its factorisation; the line that has eta in the record part is an error of the poster.",
             "ours: the larger of sqrt(2) eta (2-alpha)/(1-alpha) and sqrt(2)(2-a)/(n(1-a)), over tau sqrt(2 pi), with "
             "a = alpha + 2 eta, so that records are safe under every chain of the orbit. added: the sum, with a = "
-            "alpha in both, which is what the poster promises.",
+            "alpha in both, which is what the poster guarantees.",
         ),
         drawing=Drawing(
             x="tau",
@@ -90,7 +90,7 @@ def heat_maps(setting: Setting, *, alpha: float = 0.3, tau: float = 0.1) -> Expe
             setting.progress(f"simulating {name}, {repair}")
             calibrated = calibrate(problem, sigma, repair, 0.05)
             base = exact if calibrated.kappa is None else np.log(exact + calibrated.kappa)
-            flows[f"{name}_{repair}"] = repaired(base + calibrated.law.scale * same, calibrated.kappa)
+            flows[f"{name}_{repair}"] = repaired(base + calibrated.distribution.scale * same, calibrated.kappa)
     labels = problem.labels
     rows: list[Mapping[str, float | str | None]] = []
     for at in range(STATES**2):

@@ -115,7 +115,7 @@ def table_1(setting: Setting, *, epsilon: float = 1.0) -> ExperimentResult:
             "women have four activities every 12 seconds. steps: one person, "
             f"{_records(days):,} records of five minutes, in {walker.size} classes of steps ({STEP_BINS}). sleepers: "
             f"{len(people)} people, {_records(nights):,} epochs of 30 seconds, in {stages.size} stages. Each has one "
-            "chain, fitted to all its records, which starts in its stationary law.",
+            "chain, fitted to all its records, which starts in its stationary distribution.",
             "aggregate: one histogram of a group. individual: one of each person, errors averaged. DP hides everything "
             "about a person, so its noise is for as many records as one of them has (as we read the paper). GK16 does "
             "not apply, here or in the paper. MQMExact looks at all quilts here, and at those up to a length in "

@@ -28,7 +28,7 @@ COMPARED: Final[Mapping[str, str]] = {**PUBLISHED, **OURS}
 
 
 def histogram_of(model: SeriesModel, lengths: Lengths, epsilon: float) -> Problem:
-    """A relative-frequency histogram, promised to an adversary who knows no record, as everywhere in the paper."""
+    """A relative-frequency histogram, guaranteed to an adversary who knows no record, as everywhere in the paper."""
     return Problem(
         model=model,
         query=Query.parse("frequency"),

@@ -110,7 +110,7 @@ def figure_4(
             "(its caption says epsilon 0.5 where its text has 0.2). MQMApprox and MQMExact follow its formulas: the "
             "least stationary probability of the class is alpha and its eigen-gap 4 alpha; two chains decide MQMExact.",
             "our odds: the closed form from the largest odds ratio; it holds for any DP algorithm, and for an "
-            "adversary who knows any records too. our best: the least noise of all that keep the paper's promise. no "
+            "adversary who knows any records too. our best: the least noise of all that keep the paper's guarantee. no "
             "less: one chain of the class alone needs as much Laplace noise.",
         ),
         drawing=Drawing(

@@ -24,9 +24,9 @@ def attack(
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: draw series of this many records.")
     ] = None,
-    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the promise they keep.")] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the guarantee they keep.")] = None,
     channel: Annotated[
-        str | None, typer.Option("--channel", help="Drawn series: who the promise is for: bdp, pufferfish or dp.")
+        str | None, typer.Option("--channel", help="Drawn series: who the guarantee is for: bdp, pufferfish or dp.")
     ] = None,
     runs: Annotated[str | None, typer.Option("--runs", help="Drawn series: how many; 100 by default.")] = None,
     record: Annotated[
@@ -76,7 +76,7 @@ def attack(
             )
         else:
             if epsilon is None:
-                raise ParameterError("epsilon is missing; say which promise the drawn series keep with --epsilon")
+                raise ParameterError("epsilon is missing; say which guarantee the drawn series keep with --epsilon")
             result = attack_simulated(
                 believed,
                 length=checks.length(str(length).strip()),

@@ -68,7 +68,7 @@ def flip(
         overwrite=overwrite,
         whole=("certificate",),
     )
-    believed, number = load_model(model), options.promised(epsilon)
+    believed, number = load_model(model), options.guaranteed(epsilon)
     noise = None if noise_chain is None else load_model(noise_chain)
     if data is None or length is not None:
         if ledger is not None or dataset is not None:

@@ -135,7 +135,7 @@ def _secret(
     as_json: bool,
     others: dict[str, str | None],
 ) -> None:
-    """What leaks about a stretch as a whole, or about an event in it."""
+    """What leaks about a segment as a whole, or about an event in it."""
     from pufferdp.assess.secrets import secret_leakage
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
@@ -146,7 +146,7 @@ def _secret(
     with options.progress() as progress:
         progress("reading the model")
         believed = load_model(model)
-        progress("following the stretch")
+        progress("following the segment")
         report = secret_leakage(
             believed,
             secret,

@@ -109,12 +109,12 @@ SecretsFile = Annotated[
         "--secrets", help="A file (JSON) with secrets of your own and their pairs; by default every record is one."
     ),
 ]
-Epsilon = Annotated[str, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon.")]
+Epsilon = Annotated[str, typer.Option("--epsilon", help="The guarantee: odds shift by at most e^epsilon.")]
 AdversaryName = Annotated[
     str,
     typer.Option(
         "--adversary",
-        help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others).",
+        help="Who the guarantee is for: bdp (knows any records), pufferfish (none), dp (all others).",
         autocompletion=_one_of("bdp", "pufferfish", "dp"),
     ),
 ]
@@ -129,7 +129,7 @@ UnitName = Annotated[
     ),
 ]
 Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]
-Tau = Annotated[str, typer.Option("--tau", help="The promise: total variation between two releases, below 1.")]
+Tau = Annotated[str, typer.Option("--tau", help="The guarantee: total variation between two releases, below 1.")]
 PrivacyName = Annotated[
     str,
     typer.Option(
@@ -145,7 +145,7 @@ CentreOnly = Annotated[
 ]
 Delta = Annotated[
     str | None,
-    typer.Option("--delta", help="The delta of an (epsilon, delta) promise: lets Gaussian noise compete."),
+    typer.Option("--delta", help="The delta of an (epsilon, delta) guarantee: lets Gaussian noise compete."),
 ]
 Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
 LedgerPlace = Annotated[
@@ -179,15 +179,15 @@ def number(name: str, value: str) -> float:
 
 
 LARGE_EPSILON: Final = 20.0
-"""Above this a promise says next to nothing; see docs/decisions/index.md."""
+"""Above this a guarantee says next to nothing; see docs/decisions/index.md."""
 
 
-def promised(value: str) -> float:
-    """The epsilon of a promise; warns on stderr where it promises next to nothing."""
+def guaranteed(value: str) -> float:
+    """The epsilon of a guarantee; warns on stderr where it guarantees next to nothing."""
     epsilon = number("epsilon", value)
     if LARGE_EPSILON < epsilon < math.inf:
         warn(
-            f"epsilon is {epsilon:g}; odds may shift by a factor of e^{epsilon:g}, which promises next to nothing: "
+            f"epsilon is {epsilon:g}; odds may shift by a factor of e^{epsilon:g}, which guarantees next to nothing: "
             "usual values lie between 0.1 and 5"
         )
     return epsilon
@@ -234,9 +234,9 @@ def numbers(name: str, value: str) -> list[float]:
 def epsilon_of(
     value: str, ledger: str | None, dataset: str | None, first: str | None = None, last: str | None = None
 ) -> float:
-    """The promise. ``left`` is refused with what is left: a promise is read and typed, never guessed."""
+    """The guarantee. ``left`` is refused with what is left: a guarantee is read and typed, never guessed."""
     if value.strip() != "left":
-        return promised(value)
+        return guaranteed(value)
     if ledger is None or dataset is None:
         raise ParameterError("epsilon is 'left'; it must be a number, and no ledger says what is left", value=value)
     from pufferdp.basics.checks import MOST_RECORDS

@@ -25,7 +25,7 @@ def plan(
         typer.Option("--query", help="count:STATE, histogram, frequency, sum, mean or flow; several make a table."),
     ],
     epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon. Not for a flow.")
+        str | None, typer.Option("--epsilon", help="The guarantee: odds shift by at most e^epsilon. Not for a flow.")
     ] = None,
     length: Annotated[
         str | None, typer.Option("--length", help="Records in one chain; other models know their size.")
@@ -50,7 +50,7 @@ def plan(
     secrets: options.SecretsFile = None,
     delta: options.Delta = None,
     eta: Annotated[str | None, typer.Option("--eta", help="For a flow: radius of the orbit of chains.")] = None,
-    tau: Annotated[str | None, typer.Option("--tau", help="For a flow: the promise, a total variation.")] = None,
+    tau: Annotated[str | None, typer.Option("--tau", help="For a flow: the guarantee, a total variation.")] = None,
     privacy: options.PrivacyName = "joint",
     add: options.Sum = False,
     centre_only: options.CentreOnly = False,
@@ -84,13 +84,13 @@ def plan(
         raise ParameterError("--ledger and --dataset go together, and --from and --to with them")
     if ledger is not None and query == "flow":
         raise ParameterError("ledger show says what is left for flows: leave --ledger out", value=ledger)
-    _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint", ledger is not None)
+    _check_guarantee(query, epsilon, eta, tau, add or centre_only or privacy != "joint", ledger is not None)
     if query == "flow" and (unit is not None or secret is not None):
-        raise ParameterError("a flow is promised in total variation: leave --unit and --secret out")
+        raise ParameterError("a flow is guaranteed in total variation: leave --unit and --secret out")
     if ledger is not None and secret is not None:
         raise ParameterError("a ledger is about every record, not about one secret: leave --ledger out", value=ledger)
     if query == "flow" and delta is not None:
-        raise ParameterError("a flow is promised in total variation: leave --delta out", value=delta)
+        raise ParameterError("a flow is guaranteed in total variation: leave --delta out", value=delta)
     if length is not None and lengths is not None:
         raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
     parts = None if lengths is None else lengths.split(",")
@@ -116,7 +116,7 @@ def plan(
             table = plan_table(
                 load_model(model),
                 asked,
-                epsilon=options.promised(epsilon or ""),
+                epsilon=options.guaranteed(epsilon or ""),
                 length=None if length is None else _whole(length),
                 lengths=several,
                 per=per,
@@ -174,7 +174,7 @@ def plan(
         result = make_plan(
             believed,
             query,
-            epsilon=account.epsilon if account and epsilon is None else options.promised(epsilon or ""),
+            epsilon=account.epsilon if account and epsilon is None else options.guaranteed(epsilon or ""),
             length=None if length is None else _whole(length),
             lengths=several,
             adversary=adversary,
@@ -222,15 +222,17 @@ def _draw(content: dict[str, Any], path: Path) -> None:
     plan_comparison(content).save(path)
 
 
-def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool, ledger: bool) -> None:
-    """A flow is promised in total variation, everything else for an epsilon; a ledger says what is left of it."""
+def _check_guarantee(
+    query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool, ledger: bool
+) -> None:
+    """A flow is guaranteed in total variation, everything else for an epsilon; a ledger says what is left of it."""
     if query == "flow":
         if epsilon is not None:
-            raise ParameterError("a flow is promised in total variation: give --tau and --eta instead of --epsilon")
+            raise ParameterError("a flow is guaranteed in total variation: give --tau and --eta instead of --epsilon")
         if eta is None or tau is None:
-            raise ParameterError("a flow needs --eta (radius of the orbit) and --tau (the promise, below 1)")
+            raise ParameterError("a flow needs --eta (radius of the orbit) and --tau (the guarantee, below 1)")
     elif epsilon is None and not ledger:
-        raise ParameterError("epsilon is missing; give the promise with --epsilon, for example 1")
+        raise ParameterError("epsilon is missing; give the guarantee with --epsilon, for example 1")
     elif eta is not None or tau is not None or more:
         raise ParameterError("--eta, --tau, --privacy, --sum and --centre-only are for --query flow: leave them out")
 

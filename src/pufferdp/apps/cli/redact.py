@@ -29,7 +29,9 @@ def redact(
     column: Annotated[str | None, typer.Option("--column", help="Column with states or numbers.")] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="Another column to write, which the promise does not cover; the rest is left out."),
+        typer.Option(
+            "--keep", help="Another column to write, which the guarantee does not cover; the rest is left out."
+        ),
     ] = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the redacted series to this file.")] = None,
     length: Annotated[
@@ -124,7 +126,7 @@ def redact(
         independent=independent,
         missing=missing,
     )
-    promised, theirs = options.promised(epsilon), options.rows(known or [])
+    guaranteed, theirs = options.guaranteed(epsilon), options.rows(known or [])
     believed = load_model(model)
     if tilted is not None:
         from pufferdp.publish.redaction.tilt import check_tiltable
@@ -139,7 +141,7 @@ def redact(
                 believed,
                 length=checks.length(length or ""),
                 private=private,
-                epsilon=promised,
+                epsilon=guaranteed,
                 method=method,
                 adversary=adversary,
                 known=theirs,
@@ -155,7 +157,7 @@ def redact(
                     model=believed,
                     column=column,
                     private=private,
-                    epsilon=promised,
+                    epsilon=guaranteed,
                     keep=keep or (),
                     out=out,
                     overwrite=overwrite,

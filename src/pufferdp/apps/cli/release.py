@@ -110,9 +110,9 @@ def release(
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Release an answer with the noise that keeps the promise, and its certificate; with --models, one for each person.
+    """Release an answer with noise that meets the guarantee, and its certificate; with --models, one for each person.
 
-    Several --query, or --per, make a table: one promise for all its rows and columns.
+    Several --query, or --per, make a table: one guarantee for all its rows and columns.
     """
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import load_model

@@ -53,13 +53,13 @@ def robustness(
             raise ParameterError("--figure shows how a chain drifts, and this model is not a chain; leave it out")
         progress("comparing the models")
         records = None if length is None else checks.length(length.strip())
-        promised = options.promised(epsilon)
+        guaranteed = options.guaranteed(epsilon)
         own = None if secrets is None else load_secrets(secrets)
         spent = None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon)
-        result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own, dp_epsilon=spent)
+        result = left_of(ours, theirs, epsilon=guaranteed, length=records, secrets=own, dp_epsilon=spent)
         content, words = result.to_dict(), ""
         if figure is not None and series is not None:
-            line = drift_towards(series, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
+            line = drift_towards(series, theirs, epsilon=guaranteed, length=records, entry=drift, progress=progress)
             content["drift"] = line.to_dict()
             words = f", as the probability of {line.state_from}:{line.state_to} drifts."
         outputs.show(
@@ -109,7 +109,7 @@ def check(
             order=order,
             by=by,
             missing=missing,
-            epsilon=options.promised(epsilon),
+            epsilon=options.guaranteed(epsilon),
             calibrate=calibrate,
             progress=progress,
         )

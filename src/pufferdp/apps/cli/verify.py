@@ -41,7 +41,7 @@ def verify(
     from pufferdp.basics.errors import RefusedError
     from pufferdp.publish.noise import SEEDED
     from pufferdp.publish.verify import read_and_verify
-    from pufferdp.report.registry import promise_of, vouched_words
+    from pufferdp.report.registry import guarantee_of, vouched_words
     from pufferdp.report.text import blocks_text, wrap_sentence
 
     allowed = options.number("seconds", seconds)
@@ -51,7 +51,7 @@ def verify(
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))
-        lines.append(blocks_text(promise_of({**raw, "warnings": list(result.warnings)})))
+        lines.append(blocks_text(guarantee_of({**raw, "warnings": list(result.warnings)})))
         if SEEDED not in result.warnings:
             lines.append(wrap_sentence(_UNPROVABLE))
         if result.signed_by is not None:

@@ -62,10 +62,10 @@ def plan(request: Request, model: Given, data: str | None, lengths: Chains) -> d
     place, source = _model(script, model, data), data
     size = _size(request, model, lengths)
     clip = tuple(request["clip"]) if request["clip"] else None
-    promise = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
+    guarantee = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
     if _fits(script, size):
-        script.run("plan", place, query=request["query"], **_listed(size), clip=clip, **promise)
-        script.call("plan = ", "plan", "model", repr(request["query"]), **size, clip=clip, **promise)
+        script.run("plan", place, query=request["query"], **_listed(size), clip=clip, **guarantee)
+        script.call("plan = ", "plan", "model", repr(request["query"]), **size, clip=clip, **guarantee)
         script.python.append("print(plan)")
     if source is not None:
         _release(script, request, place, source)
@@ -144,14 +144,14 @@ def flip(request: Request, model: Given, data: str | None, lengths: Chains) -> d
     script = Script()
     assert model is not None
     place = _model(script, model, data)
-    promise = {"epsilon": request["epsilon"], "adversary": _adversary(request), "optimise": request["optimise"]}
+    guarantee = {"epsilon": request["epsilon"], "adversary": _adversary(request), "optimise": request["optimise"]}
     if data is None:
-        script.run("flip", model=place, **promise, length=request["length"])
-        rest = {name: value for name, value in promise.items() if name != "epsilon"}
-        script.call("design = ", "design_flips", "model", repr(promise["epsilon"]), **rest, length=request["length"])
+        script.run("flip", model=place, **guarantee, length=request["length"])
+        rest = {name: value for name, value in guarantee.items() if name != "epsilon"}
+        script.call("design = ", "design_flips", "model", repr(guarantee["epsilon"]), **rest, length=request["length"])
         script.python.append("print(design)")
         return script.to_dict()
-    more = {**_reading(request), **promise, **_account(request)}
+    more = {**_reading(request), **guarantee, **_account(request)}
     script.run("flip", data, model=place, **more, out="flipped.csv", certificate="certificate.json")
     script.run("estimate", "flipped.csv", certificate="certificate.json")
     script.call("made = ", "flip", repr(data), "model=model", **more, out="flipped.csv")
@@ -164,14 +164,14 @@ def flow(request: Request, model: Given, data: str | None, lengths: Chains) -> d
     script = Script()
     assert model is not None
     place, size = _model(script, model, data), _size(request, model, lengths)
-    promise = {name: request[name] for name in ("eta", "tau")}
-    promise |= {"privacy": None if request["privacy"] == "joint" else request["privacy"]}
+    guarantee = {name: request[name] for name in ("eta", "tau")}
+    guarantee |= {"privacy": None if request["privacy"] == "joint" else request["privacy"]}
     if _fits(script, size):
-        script.run("plan", place, query="flow", **_listed(size), **promise)
-        script.call("plan = ", "plan_flow", "model", **size, **promise)
+        script.run("plan", place, query="flow", **_listed(size), **guarantee)
+        script.call("plan = ", "plan_flow", "model", **size, **guarantee)
         script.python.append("print(plan)")
     if data is not None:
-        more = {**_reading(request), **promise, **_account(request)}
+        more = {**_reading(request), **guarantee, **_account(request)}
         script.run("flow", data, model=place, **more, out="flow.json", report="report.html")
         script.run("verify", "flow.json")
         script.call("made = ", "flow", repr(data), "model=model", **more)
@@ -243,19 +243,19 @@ def redaction(request: Request, model: Given, data: str | None, lengths: Chains)
     only_design = "keep" not in request and not any(isinstance(row, str) for row in rows)
     source, column = None if only_design else data, request["column"]
     place = _model(script, model, source)
-    promise = {"private": ",".join(map(str, rows)), "epsilon": request["epsilon"], "adversary": _adversary(request)}
+    guarantee = {"private": ",".join(map(str, rows)), "epsilon": request["epsilon"], "adversary": _adversary(request)}
     if source is None:
-        script.run("redact", model=place, **promise, length=request["length"])
-        script.call("made = ", "plan_redaction", "model", **{**promise, "private": rows}, length=request["length"])
+        script.run("redact", model=place, **guarantee, length=request["length"])
+        script.call("made = ", "plan_redaction", "model", **{**guarantee, "private": rows}, length=request["length"])
     else:
         charge = {"order": request["order"], **_account(request)}
         written = {"out": "redacted.csv", "certificate": "c.json"}
         keep = request.get("keep", [])
-        script.run("redact", source, model=place, column=column, **promise, keep=keep, **charge, **written)
+        script.run("redact", source, model=place, column=column, **guarantee, keep=keep, **charge, **written)
         script.run("verify", "c.json")
         out: dict[str, Any] = {
             "column": column,
-            **promise,
+            **guarantee,
             "keep": keep or None,
             **charge,
             "private": rows,

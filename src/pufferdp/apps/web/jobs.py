@@ -26,7 +26,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.reading import coding_of
-from pufferdp.report.pages.answers import plan_promise, plan_verdict
+from pufferdp.report.pages.answers import plan_guarantee, plan_verdict
 
 SLOW: Final = ("exact-laplace", "exact-optimal", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
@@ -110,7 +110,7 @@ def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], ep
 
 
 def _quick() -> list[str]:
-    """Mechanisms that take no time; the page promises no delta."""
+    """Mechanisms that take no time; the page guarantees no delta."""
     return [m.name for m in MECHANISMS if m.name not in SLOW and not m.approximate]
 
 
@@ -133,7 +133,7 @@ def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
     return {
         **planned.to_dict(),
         "verdict": (*plan_verdict(planned), planned.problem.checked.sentence),
-        "promise": str(plan_promise(planned)),
+        "guarantee": str(plan_guarantee(planned)),
         "lengths": [list(p) for p in planned.problem.lengths],
         "chart": pictures.plan(planned, theme),
     }

@@ -31,8 +31,8 @@ from pufferdp.publish.series import Series
 CONFIDENCE: Final = 0.95
 BLOCKS: Final = 40
 """Blocks that a series is cut into, to see how much success varies between them."""
-_LAWS: Final = 4096
-"""Records whose laws are looked at where the start is not stationary."""
+_DISTRIBUTIONS: Final = 4096
+"""Records whose distributions are looked at where the start is not stationary."""
 _SETTLED: Final = 1e-13
 
 
@@ -54,18 +54,18 @@ def implied_epsilon(success: float) -> float:
 
 def prior_odds(model: MarkovChain, length: int) -> float:
     """The largest odds π(x)/(1−π(x)) of a state of a record, before anything is seen."""
-    law = model.stationary if model.given_start is None else model.given_start
-    worst = float(law.max())
+    distribution = model.stationary if model.given_start is None else model.given_start
+    worst = float(distribution.max())
     if model.any_start:
         return math.inf
     if model.given_start is not None:
         for step in range(1, length):
-            after = law @ model.transition
+            after = distribution @ model.transition
             worst = max(worst, float(after.max()))
-            if abs(after - law).max() < _SETTLED:
+            if abs(after - distribution).max() < _SETTLED:
                 break
-            law = after
-            if step == _LAWS:
+            distribution = after
+            if step == _DISTRIBUTIONS:
                 return math.inf
     return worst / (1 - worst) if worst < 1 else math.inf
 
@@ -239,8 +239,8 @@ def attack_simulated(
     Args:
         model: a chain with a start.
         length: records of a series.
-        epsilon: the promise the channel is made for.
-        channel: the promise's adversary, ``dp`` (plain randomised response), ``pufferfish`` or ``bdp``.
+        epsilon: the guarantee the channel is made for.
+        channel: the guarantee's adversary, ``dp`` (plain randomised response), ``pufferfish`` or ``bdp``.
         runs: series drawn.
         record: the record to guess, counted from 1; by default all.
         seed: of the experiment.
@@ -390,8 +390,8 @@ def _report(
         guesses = _guesses(attacker, outputs, chain, channel)
         if truth is None:
             # The chance of being right, given all outputs: nothing is estimated here.
-            law = beliefs(outputs if runs > 1 else outputs[0], chain, channel).reshape(runs, length, -1)
-            right = float(np.take_along_axis(law, guesses[..., None], axis=-1).mean())
+            distribution = beliefs(outputs if runs > 1 else outputs[0], chain, channel).reshape(runs, length, -1)
+            right = float(np.take_along_axis(distribution, guesses[..., None], axis=-1).mean())
             successes.append(Success(attacker=attacker.name, success=right, low=None, high=None, records=outputs.size))
         else:
             hits.append((guesses == truth)[:, at])

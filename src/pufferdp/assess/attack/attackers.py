@@ -64,7 +64,7 @@ class Viterbi:
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
         """The path of states with the largest probability given the whole output."""
-        return best_path(outputs, first_law(model), model.transition, channel)
+        return best_path(outputs, first_distribution(model), model.transition, channel)
 
 
 ATTACKERS: Final[tuple[Attacker, ...]] = (SingleBit(), CorrelationAware(), Viterbi())
@@ -72,12 +72,12 @@ ATTACKERS: Final[tuple[Attacker, ...]] = (SingleBit(), CorrelationAware(), Viter
 
 
 def beliefs(outputs: Codes, model: MarkovChain, channel: Matrix) -> Floats:
-    """The law of each record given all outputs of its series, states along the last axis."""
-    return posterior(outputs, first_law(model), model.transition, channel)
+    """The distribution of each record given all outputs of its series, states along the last axis."""
+    return posterior(outputs, first_distribution(model), model.transition, channel)
 
 
-def first_law(model: MarkovChain) -> Vector:
-    """What an attacker believes of the first record: the model's start, or where that is any the stationary law."""
+def first_distribution(model: MarkovChain) -> Vector:
+    """An attacker's prior for the first record: the model's start, or the stationary distribution."""
     return model.stationary if model.given_start is None else model.given_start
 
 
@@ -132,7 +132,7 @@ class Learned:
     ) -> States:
         """Guess each part of a series (or table of series) after learning from the truth of all other parts.
 
-        Parts are stretches of records one after the other: neighbours say much about each other.
+        Parts are segments of records one after the other: neighbours say much about each other.
         """
         states = np.asarray(truth, dtype=np.intp).ravel()
         if len(states) < self.folds:

@@ -76,7 +76,7 @@ class AuditAttack(Paged):
     right: float
     """How often they are right, at least, when they see the event."""
     computed: bool = False
-    """Whether the shares are probabilities, by the law of a mechanism of this package, and nothing was counted."""
+    """Whether the shares are probabilities from the distribution of a mechanism of this package, not counted."""
     bound: Bound | None = field(default=None, repr=False)
     """What was counted, and how it is weighed."""
 
@@ -233,10 +233,10 @@ _CLAIM: Final = 0.2
 _CLAIM_ERROR: Final = 0.2
 """Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
 _COMPUTE: Final = 0.1
-"""Share of the time that looking for the worst output of a known law may take."""
+"""Share of the time that looking for the worst output of a known distribution may take."""
 _ROUNDING: Final = 1e-9
 _PIECES: Final = 8
-"""Stretches of equal outputs that a sentence tells."""
+"""Segments of equal outputs that a sentence tells."""
 _OUTSIDE: Final = ("python", "command")
 
 
@@ -334,11 +334,11 @@ def audit_mechanism(
             for kind, share, end, error in zip(kinds, shares, itertools.accumulate(shares), errors, strict=True)
         ]
         computed = None
-        if known is not None and isinstance(laboratory.law, RecordDistributions) and failing == 0:
+        if known is not None and isinstance(laboratory.distribution, RecordDistributions) and failing == 0:
             progress("computing the worst output")
             ends = budget.elapsed + _COMPUTE * budget.seconds
             computed = computed_worst(
-                laboratory.law,
+                laboratory.distribution,
                 beliefs,
                 adversary,
                 targets=targets,

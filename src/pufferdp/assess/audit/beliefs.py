@@ -100,7 +100,7 @@ class ChainBelief(SeriesBelief):
         return chain_log_probability(self.chain, self.records, _whole(known))
 
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
-        """Step by step, each by its law given the one before and what is known later."""
+        """Step by step, each by its distribution given the one before and what is known later."""
         return sample_chain(self.chain, self.records, size, generator, _whole(known))
 
 
@@ -172,11 +172,11 @@ class TableBelief:
         names = {self.model.records[i]: self.model.domains[i][int(x)] for i, x in known.items()}
         if self._listed is None:
             return sample(self.model, size, generator, names)
-        rows, law = self._listed
+        rows, distribution = self._listed
         fits = np.flatnonzero((rows[:, list(known)] == [int(x) for x in known.values()]).all(axis=1))
         if not len(fits):
             raise impossible(names)
-        chosen = generator.choice(fits, size, p=law[fits] / law[fits].sum())
+        chosen = generator.choice(fits, size, p=distribution[fits] / distribution[fits].sum())
         return np.asarray(rows[chosen], dtype=np.int64)
 
 
@@ -218,11 +218,11 @@ class NormalBelief:
         at = sorted(known)
         if not at:
             return 0.0
-        law = multivariate_normal(self.model.mean[at], self.model.covariance[np.ix_(at, at)])
-        return float(law.logpdf([known[i] for i in at]))
+        distribution = multivariate_normal(self.model.mean[at], self.model.covariance[np.ix_(at, at)])
+        return float(distribution.logpdf([known[i] for i in at]))
 
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
-        """The conditional law of normal records is normal."""
+        """The conditional distribution of normal records is normal."""
         return sample_normal(self.model, size, generator, known)
 
 
@@ -254,8 +254,8 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
         return (NormalBelief(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(
-            "the model says only how many records are correlated, and no law to draw from: give groups with sizes and "
-            "positives, or a joint table"
+            "the model says only how many records are correlated, and has no distribution to draw from: give groups "
+            "with sizes and positives, or a joint table"
         )
     return tuple(TableBelief(member) for member in records.alternatives)
 

@@ -225,7 +225,7 @@ def choose_event(first: Outputs, second: Outputs, tested: int, slack: float = 0.
         for swapped in (False, True):
             a, b = learn[::-1] if swapped else learn
             for event in _candidates(feature, a, b, slack):
-                score, shares = _promise(event, check[int(swapped)], check[1 - int(swapped)], tested, slack)
+                score, shares = _guarantee(event, check[int(swapped)], check[1 - int(swapped)], tested, slack)
                 needed = 0.0 if best is None else best.score + _SIMPLER * (feature.kind == "score")
                 if score > needed:
                     best = Choice(event=event, swapped=swapped, score=score, shares=shares)
@@ -249,7 +249,7 @@ def choose_by_ratio(feature: Feature, first: Outputs, second: Outputs, tested: i
         odds = np.exp(np.minimum(-downwards, 700.0))
         mean, square = (np.cumsum(powers)[ranks - 1] / ranks for powers in (odds, np.minimum(odds, 1e150) ** 2))
         hits = len(other) - np.searchsorted(np.sort(other), edges)
-        over, under, scores = _promised(ranks, len(own), mean, square, hits, len(other), tested, slack)
+        over, under, scores = _guaranteed(ranks, len(own), mean, square, hits, len(other), tested, slack)
         at = int(np.argmax(scores))
         if scores[at] > 0 and (best is None or scores[at] > best.score):
             edge = float(edges[at])
@@ -269,7 +269,7 @@ def as_range(event: Event, outputs: Outputs) -> Event:
         return event
     numbers = np.sort(outputs[:, 0])
     inside = event(numbers[:, None])
-    # The stretch that holds most of the event, less what else it holds: nothing is cut off for one odd output.
+    # The segment that holds most of the event, less what else it holds: nothing is cut off for one odd output.
     gained = np.concatenate([[0], np.cumsum(np.where(inside, 1, -1))])
     begins = np.minimum.accumulate(gained)
     last = int(np.argmax(gained - begins))
@@ -298,11 +298,11 @@ def scored_by_ratio(event: Event, ratios: Floats, first: Outputs, second: Output
     odds = np.exp(np.minimum(-ratios[seen], 700.0)) if seen.any() else np.ones(1)
     rank, hits = np.array([max(1, int(seen.sum()))]), np.array([int(event(second).sum())])
     mean, square = (np.array([powers.mean()]) for powers in (odds, np.minimum(odds, 1e150) ** 2))
-    over, under, score = _promised(rank, len(first), mean, square, hits, len(second), tested, slack)
+    over, under, score = _guaranteed(rank, len(first), mean, square, hits, len(second), tested, slack)
     return Choice(event=event, swapped=False, score=float(score[0]), shares=(float(over[0]), float(under[0])))
 
 
-def _promised(
+def _guaranteed(
     ranks: npt.NDArray[np.int64],
     size: int,
     mean: Floats,
@@ -321,7 +321,7 @@ def _promised(
     # What is not known of a mean of e^−L is little where L hardly differs: both shares are off by the same factor.
     # Many edges and situations are compared, and the best looks better than it is.
     unsure, apart = _UNSURE / np.sqrt(ranks), np.sqrt(np.maximum(square / mean**2 - 1, 0.0) / ranks)
-    # An estimated ratio may promise what does not come: more hits for the other value than it allows.
+    # An estimated ratio may guarantee what does not come: more hits for the other value than it allows.
     least = (hits - _DOUBT * np.sqrt(hits)) / other_size
     under = np.clip(np.maximum(over * mean * (1 + _UNSURE * apart), least), 0.0, 1.0)
     return over, under, _expected_bound(over * (1 - unsure), under * (1 - unsure), tested, slack)
@@ -346,7 +346,7 @@ def _expected_bound(over: Floats, under: Floats, tested: int, slack: float) -> F
     return np.asarray(np.nan_to_num(bounds, nan=-np.inf))
 
 
-def _promise(
+def _guarantee(
     event: Event, top: Outputs, bottom: Outputs, tested: int, slack: float
 ) -> tuple[float, tuple[float, float]]:
     """The bound that a test on so many runs is likely to prove, by how often the event is seen in these samples."""
@@ -448,9 +448,9 @@ class Bound:
     A pair (p, p') of probabilities is not believed where the counts are too far from it: z = Φ⁻¹(1 − P) for the
     probability P of as many hits or more by p, z' for that of as few or fewer by p', and w·z + w'·z' passes what a
     normal variable does with the error allowed (Stouffer), or z or z' alone passes what it does with a small part of
-    it. P and P' are independent and never too small too often, so the true pair is believed as often as promised. What
-    is proved is the least leakage of the pairs that are believed. With weights in proportion to the deviations of the
-    two logarithms that is √2 times nearer to the truth than a bound for each, and more. Weights are set before.
+    it. P and P' are independent and never too small too often, so the true pair is believed as often as guaranteed.
+    What is proved is the least leakage of the pairs that are believed. With weights in proportion to the deviations of
+    the two logarithms that is √2 times nearer to the truth than a bound for each, and more. Weights are set before.
     """
 
     hits: tuple[int, int]

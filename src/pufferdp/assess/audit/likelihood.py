@@ -1,8 +1,8 @@
 """How much likelier an output is for one value of a record than for another: the score that events are best made of.
 
 By Neyman and Pearson's lemma no event of the same probability tells two values apart better than a range of the
-likelihood ratio. It is computed where the law of the output is known, and estimated from runs where it is not. Either
-way events are tested on fresh runs, so a poor estimate costs power and never truth.
+likelihood ratio. It is computed where the distribution of the output is known, and estimated from runs where it is not.
+Either way events are tested on fresh runs, so a poor estimate costs power and never truth.
 
 Two kinds of outputs with many numbers have a ratio here: one number for each record, drawn for it alone (flips,
 redactions, streams), where it is a forward-backward pass; and the number of records in each state with noise
@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.assess.attack.attackers import first_law
+from pufferdp.assess.attack.attackers import first_distribution
 from pufferdp.assess.audit.beliefs import Belief, ChainBelief
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
@@ -28,7 +28,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
     Records,
     RedactedSeries,
 )
-from pufferdp.assess.audit.situations import Situation, unknown_stretch
+from pufferdp.assess.audit.situations import Situation, unknown_segment
 from pufferdp.basics.arrays import Floats
 from pufferdp.publish.answers.queries import QueryKind
 
@@ -37,7 +37,7 @@ Codes = npt.NDArray[np.int64]
 _BINS: Final = 16
 """Into so many ranges of equal share numbers are cut that hardly ever repeat."""
 _DRAWN: Final = 20_000
-"""Data sets drawn for the law of the counts."""
+"""Data sets drawn for the distribution of the counts."""
 _CELLS: Final = 4_000_000
 """Numbers of one table while a mixture is summed, so that memory stays bounded."""
 _ASKED: Final = 64
@@ -47,16 +47,16 @@ _ROUNDING: Final = 1e-9
 _MIXED: Final = 200
 """Counts that a mixture is summed over, the most frequent first: so many are all there are of a window."""
 _REMEMBERED: Final = 64
-"""Laws of counts that are kept."""
+"""Distributions of counts that are kept."""
 _SCALED: Final = 8
 """Records after which weights are scaled."""
 _UNLIKE: Final = 2.5
-"""By this distance, times the root of their number, draws are not of a law: it happens with probability 1e-5."""
+"""Draws at this distance, times the root of their number, reject a distribution; a true one with probability 1e-5."""
 _HEAVY_TAILS: Final = 4.5
 """Half way between the kurtosis of normal noise, 3, and of Laplace noise, 6."""
 
 
-class OutputLaw(Protocol):
+class OutputDistribution(Protocol):
     """What is known, or was learnt, about how outputs come from records."""
 
     @property
@@ -65,7 +65,7 @@ class OutputLaw(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the ratio is computed from the mechanism's own law."""
+        """Whether the ratio is computed from the mechanism's own distribution."""
 
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """For each row how much likelier it is where the target has the first value."""
@@ -73,7 +73,7 @@ class OutputLaw(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ComputedEvent:
-    """The outputs of some records together, and how likely they are by the law of the mechanism."""
+    """The outputs of some records together, and how likely they are by the distribution of the mechanism."""
 
     leakage: float
     """How much likelier they are for one value of the target than for another: nothing is estimated."""
@@ -101,7 +101,7 @@ class RecordDistributions:
 
     def codes(self, situation: Situation, outputs: Outputs) -> Codes:
         """Which code each number has, where what is known leaves its record open; 0 elsewhere."""
-        left, right = unknown_stretch(situation)
+        left, right = unknown_segment(situation)
         open_records = slice(situation.target - left, situation.target + right + 1)
         codes = np.zeros(outputs.shape, dtype=np.int64, order="F")
         for cut in self.cuts:
@@ -122,10 +122,10 @@ class RecordDistributions:
         belief = situation.belief
         assert isinstance(belief, ChainBelief)
         table, held, i = belief.chain.transition, dict(situation.known), situation.target
-        left, right = unknown_stretch(situation)
+        left, right = unknown_segment(situation)
         begin, end = i - left, i + right
-        law = first_law(belief.chain) if begin == 0 else table[int(held[begin - 1])]
-        ahead, logs = np.tile(np.asarray(law), (len(codes), 1)), np.zeros((len(codes), 1))
+        distribution = first_distribution(belief.chain) if begin == 0 else table[int(held[begin - 1])]
+        ahead, logs = np.tile(np.asarray(distribution), (len(codes), 1)), np.zeros((len(codes), 1))
         for t in range(begin, i + 1):
             if t > begin:
                 ahead = ahead @ table
@@ -155,7 +155,7 @@ class RecordDistributions:
         that ends, the probabilities are those of the mechanism.
         """
         i, n, kinds = situation.target, len(self.tables), self.tables.shape[2]
-        left, right = unknown_stretch(situation)
+        left, right = unknown_segment(situation)
         low, high = max(0, i - min(left, _ASKED)), min(n, i + min(right, _ASKED) + 1)
         a, b = int(first), int(second)
         prior = self._log_weights(situation, np.zeros((1, n), dtype=np.int64), 0, 0)[0]
@@ -190,7 +190,7 @@ class _Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class CountLaws:
+class CountDistributions:
     """Sums of what each record adds by its state, with independent noise on each: a histogram, a count."""
 
     columns: Floats
@@ -208,7 +208,7 @@ class CountLaws:
 
     @property
     def words(self) -> str:
-        """The noise is known or fitted; the law of the counts is drawn."""
+        """The noise is known or fitted; the distribution of the counts is drawn."""
         how = "the noise is known" if self.exact else "as estimated"
         return f"the logarithm of the likelihood ratio ({how})"
 
@@ -217,7 +217,7 @@ class CountLaws:
         return np.asarray(counted(records, len(self.columns)) @ self.columns)
 
     def run(self, records: Records) -> Outputs:
-        """Outputs drawn from this law, in place of the mechanism's."""
+        """Outputs drawn from this distribution, in place of the mechanism's."""
         exact = self.sums(records)
         noise = self.generator.laplace if self.laplace else self.generator.normal
         return np.asarray(exact + noise(0.0, self.scale, exact.shape))
@@ -233,12 +233,12 @@ class CountLaws:
 
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """A mixture over the counts that were drawn for either value."""
-        sums, chances = self._laws(situation, first, second)
+        sums, chances = self._distributions(situation, first, second)
         step = max(1, _CELLS // (len(sums) * (2 + sums.shape[1])))
         parts = [self._mixtures(outputs[at : at + step], sums, chances) for at in range(0, len(outputs), step)]
         return np.concatenate(parts)
 
-    def _laws(self, situation: Situation, first: float, second: float) -> tuple[Floats, Floats]:
+    def _distributions(self, situation: Situation, first: float, second: float) -> tuple[Floats, Floats]:
         """The most frequent sums for either value, and how often each was drawn for both."""
         key = (*situation.key, first, second)
         if key not in self.mixed:
@@ -290,8 +290,10 @@ def counted(records: Records, states: int) -> Codes:
     return np.stack([(records == x).sum(axis=1) for x in range(states)], axis=1)
 
 
-def known_law(mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator) -> OutputLaw | None:
-    """The law of a mechanism of this package on a chain; None for others."""
+def known_distribution(
+    mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator
+) -> OutputDistribution | None:
+    """The distribution of a mechanism of this package on a chain; None for others."""
     if not isinstance(belief, ChainBelief):
         return None
     states = belief.chain.size
@@ -308,19 +310,23 @@ def known_law(mechanism: AuditedMechanism, belief: Belief, generator: np.random.
     return None
 
 
-def _known_sums(mechanism: NoisyQuery, generator: np.random.Generator) -> CountLaws:
-    return CountLaws(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
+def _known_sums(mechanism: NoisyQuery, generator: np.random.Generator) -> CountDistributions:
+    return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
 
 
-def known_emulation(mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator) -> CountLaws | None:
-    """The law of one number of this package on a chain, for comparing situations; None for others."""
+def known_emulation(
+    mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator
+) -> CountDistributions | None:
+    """The distribution of one number of this package on a chain, for comparing situations; None for others."""
     if not (isinstance(mechanism, NoisyQuery) and isinstance(belief, ChainBelief)) or mechanism.model.real_valued:
         return None
     return _known_sums(mechanism, generator) if mechanism.added.shape[1] == 1 else None
 
 
-def learnt_law(belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator) -> OutputLaw | None:
-    """The law that fits runs on a chain, where outputs have as many numbers as there are records or states."""
+def learnt_distribution(
+    belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator
+) -> OutputDistribution | None:
+    """The distribution that fits runs on a chain, where outputs have as many numbers as there are records or states."""
     if not isinstance(belief, ChainBelief) or outputs.shape[1] < 2:
         return None
     if outputs.shape[1] == belief.records:
@@ -331,19 +337,23 @@ def learnt_law(belief: Belief, records: Records, outputs: Outputs, generator: np
 
 
 def emulation(
-    law: OutputLaw | None, belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator
-) -> CountLaws | None:
-    """A law to draw from in place of a slow mechanism while situations are compared; None where none fits the runs."""
+    distribution: OutputDistribution | None,
+    belief: Belief,
+    records: Records,
+    outputs: Outputs,
+    generator: np.random.Generator,
+) -> CountDistributions | None:
+    """A distribution in place of a slow mechanism while situations are compared; None where none fits the runs."""
     if isinstance(belief, ChainBelief) and outputs.shape[1] == 1:
-        law = _learnt_sum(belief, records, outputs, generator)
-    if not isinstance(law, CountLaws) or law.exact:
+        distribution = _learnt_sum(belief, records, outputs, generator)
+    if not isinstance(distribution, CountDistributions) or distribution.exact:
         return None
-    return law if law.fits(outputs - law.sums(records)) else None
+    return distribution if distribution.fits(outputs - distribution.sums(records)) else None
 
 
 def _learnt_sum(
     belief: ChainBelief, records: Records, outputs: Outputs, generator: np.random.Generator
-) -> CountLaws | None:
+) -> CountDistributions | None:
     """One number that adds up over the records, by least squares; whole numbers, or shares of them, where these fit."""
     counts = counted(records, belief.chain.size).astype(float)
     added = np.linalg.lstsq(counts, outputs, rcond=None)[0]
@@ -372,7 +382,7 @@ def _learnt_records(belief: ChainBelief, records: Records, outputs: Outputs) -> 
 
 def _learnt_counts(
     belief: ChainBelief, records: Records, outputs: Outputs, generator: np.random.Generator
-) -> CountLaws | None:
+) -> CountDistributions | None:
     """Noise on counts or on shares of them, whichever leaves less; None where neither is like the outputs."""
     states = belief.chain.size
     counts = counted(records, states)
@@ -384,10 +394,10 @@ def _learnt_counts(
     return _noisy_sums(unit * np.eye(states), rest, generator)
 
 
-def _noisy_sums(columns: Floats, rest: Floats, generator: np.random.Generator) -> CountLaws | None:
+def _noisy_sums(columns: Floats, rest: Floats, generator: np.random.Generator) -> CountDistributions | None:
     """With noise like what is left of the outputs; None where nothing is."""
     if float(rest.std()) == 0:
         return None
     laplace = float((rest**4).mean() / (rest**2).mean() ** 2) > _HEAVY_TAILS
     scale = float(np.abs(rest).mean()) if laplace else float(rest.std())
-    return CountLaws(columns, scale, laplace=laplace, exact=False, generator=generator)
+    return CountDistributions(columns, scale, laplace=laplace, exact=False, generator=generator)

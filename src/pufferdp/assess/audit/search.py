@@ -33,13 +33,13 @@ from pufferdp.assess.audit.events import (
 )
 from pufferdp.assess.audit.likelihood import (
     ComputedEvent,
-    CountLaws,
-    OutputLaw,
+    CountDistributions,
+    OutputDistribution,
     RecordDistributions,
     emulation,
+    known_distribution,
     known_emulation,
-    known_law,
-    learnt_law,
+    learnt_distribution,
 )
 from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
@@ -59,7 +59,7 @@ _KEPT_TRIALS: Final = 20_000_000
 _EXPLORED: Final = 2_000_000
 """Numbers of output kept for one value of one situation while exploring."""
 _LEARNT, _LEARN = 20_000, 0.03
-"""Runs from which the law of outputs is learnt, at most, and their share of all."""
+"""Runs from which the distribution of outputs is learnt, at most, and their share of all."""
 _PACE, _TIMED = 5_000, 0.01
 """Runs that are timed before a test, at most, and their share of all."""
 _SLOW: Final = 3e-5
@@ -184,12 +184,12 @@ class Experiment:
     """What the claim that is tested allows every event to be likelier by: its delta."""
     width: int = 1
     """Numbers in one output, as far as is known."""
-    law: OutputLaw | None = None
+    distribution: OutputDistribution | None = None
     """How outputs come from records, where that is known or was learnt."""
     test_seconds: float = math.inf
     """Seconds that the test will have, about."""
-    emulated: CountLaws | None = None
-    """A law like the mechanism's, which is drawn from much faster."""
+    emulated: CountDistributions | None = None
+    """A distribution like the mechanism's, which is drawn from much faster."""
     emulating: bool = False
     """Whether that is what runs here."""
     least: int = LEAST
@@ -238,17 +238,17 @@ class Experiment:
 
     def learn(self, belief: Belief) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
-        self.law = known_law(self.mechanism, belief, self.generator)
+        self.distribution = known_distribution(self.mechanism, belief, self.generator)
         self.emulated = known_emulation(self.mechanism, belief, self.generator)
         slow = self.budget.pace > _SLOW
-        if self.law is None and self.emulated is None and (self.width > 1 or slow):
+        if self.distribution is None and self.emulated is None and (self.width > 1 or slow):
             runs = max(self.least, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
             records = belief.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
-            self.law = learnt_law(belief, records, outputs, self.generator)
+            self.distribution = learnt_distribution(belief, records, outputs, self.generator)
             if slow:
-                self.emulated = emulation(self.law, belief, records, outputs, self.generator)
+                self.emulated = emulation(self.distribution, belief, records, outputs, self.generator)
 
     def emulation(self, share: float) -> Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
@@ -257,7 +257,7 @@ class Experiment:
         calls = min(_EMULATED_CALLS, _EMULATED_TIMES * self.budget.calls)
         budget = Budget(calls, _EMULATED * share * self.budget.seconds, clock=self.budget.clock)
         return replace(
-            self, mechanism=self.emulated, law=self.emulated, emulating=True, budget=budget, deadline=math.inf
+            self, mechanism=self.emulated, distribution=self.emulated, emulating=True, budget=budget, deadline=math.inf
         )
 
     def _choose(
@@ -273,12 +273,16 @@ class Experiment:
     def _chosen(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
     ) -> Choice | None:
-        law = self.law
-        if law is None:
+        distribution = self.distribution
+        if distribution is None:
             return choose_event(first, second, self.tested, self.slack)
-        ratio = Feature(words=law.words, kind="ratio", ratio=lambda outputs: law.log_ratio(situation, *pair, outputs))
+        ratio = Feature(
+            words=distribution.words,
+            kind="ratio",
+            ratio=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
+        )
         by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
-        if law.exact or self.emulating:
+        if distribution.exact or self.emulating:
             return by_ratio
         plain = choose_event(first[:_COMPARED], second[:_COMPARED], self.tested, self.slack)
         choices = [choice for choice in (by_ratio, plain) if choice is not None]
@@ -306,7 +310,7 @@ class Experiment:
 
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
-        if self.law is not None:
+        if self.distribution is not None:
             runs = min(runs, _RATIOS)
         outputs = self._two_samples(trial, runs)
         choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
@@ -314,11 +318,11 @@ class Experiment:
 
     def confirm(self, trial: Trial, runs: int) -> Trial:
         """An event that was chosen by emulation, or one that does better on runs of the mechanism itself."""
-        law, pair = self.emulated, (trial.likelier, trial.other)
+        distribution, pair = self.emulated, (trial.likelier, trial.other)
         outputs = self._two_samples(trial, runs)
         choices = [self._choose(trial.situation, pair, outputs[0], outputs[1])]
-        if law is not None:
-            ratios = law.log_ratio(trial.situation, *pair, outputs[0])
+        if distribution is not None:
+            ratios = distribution.log_ratio(trial.situation, *pair, outputs[0])
             event = as_range(trial.choice.event, np.concatenate(outputs))
             choices.append(scored_by_ratio(event, ratios, outputs[0], outputs[1], self.tested, self.slack))
         best = max((c for c in choices if c is not None), key=lambda choice: choice.score, default=None)
@@ -502,7 +506,7 @@ def find(
 
 
 def computed_worst(
-    law: RecordDistributions,
+    distribution: RecordDistributions,
     beliefs: Sequence[Belief],
     adversary: Adversary,
     *,
@@ -511,7 +515,7 @@ def computed_worst(
     generator: np.random.Generator,
     until: Callable[[], bool],
 ) -> ComputedFinding | None:
-    """The output that tells most by the mechanism's own law, for whom it does: searched like events, without runs."""
+    """The most revealing output by the mechanism's own distribution: searched like events, without runs."""
     best: ComputedFinding | None = None
     seen = set[object]()
 
@@ -523,7 +527,7 @@ def computed_worst(
                 continue
             seen.add(situation.key)
             for a, b in itertools.permutations(situation.values(), 2):
-                event = law.worst_output(situation, a, b)
+                event = distribution.worst_output(situation, a, b)
                 if best is None or event.leakage > best.event.leakage:
                     best, better = ComputedFinding(situation=situation, likelier=a, other=b, event=event), True
         return better
@@ -587,7 +591,7 @@ class _Search:
         runs = budget.runs(part * self.share)
         situations = _spread(situations, max(least, runs // (2 * self.laboratory.least)))
         values = sum(len(s.values()) for s in situations)
-        most = _MOST_RUNS if self.laboratory.law is None else _MOST_BY_RATIO
+        most = _MOST_RUNS if self.laboratory.distribution is None else _MOST_BY_RATIO
         size = min(most, max(self.laboratory.least, runs // max(1, values)))
         for situation in situations:
             if out and budget.elapsed > until:

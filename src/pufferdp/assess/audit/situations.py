@@ -1,9 +1,9 @@
 """Whom to try: what adversaries know, the worst first.
 
-In a series, revealing every record beyond the unknown stretch around the target only helps, whatever the mechanism: the
-law of the output given less is a mixture of those given more, with the same weights for both values of the target. So
-windows come first: nothing known, all but the neighbours, all but a window, all known. Then the values of the known
-records next to it, and last what lies around the best.
+In a series, revealing every record beyond the unknown segment around the target only helps, whatever the mechanism: the
+distribution of the output given less is a mixture of those given more, with the same weights for both values of the
+target. So windows come first: nothing known, all but the neighbours, all but a window, all known. Then the values of
+the known records next to it, and last what lies around the best.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Situation:
             return "all other records"
         held = dict(self.known)
         if isinstance(self.belief, SeriesBelief):
-            left, right = unknown_stretch(self)
+            left, right = unknown_segment(self)
             window = f"every record except the {left} before it and the {right} after it"
             ends = [
                 f"the record {side} these is {self.belief.value(at, held[at])}"
@@ -147,7 +147,7 @@ def neighbours(
     return out
 
 
-def unknown_stretch(situation: Situation) -> tuple[int, int]:
+def unknown_segment(situation: Situation) -> tuple[int, int]:
     """How many records next to the target are unknown, before and after it."""
     held, i = dict(situation.known), situation.target
     left = next((d for d in range(i) if i - 1 - d in held), i)
@@ -182,7 +182,7 @@ def _series_steps(
     situation: Situation, adversary: Adversary, movable: bool, generator: np.random.Generator
 ) -> Iterator[Situation | None]:
     belief, i, n = situation.belief, situation.target, situation.belief.records
-    held, (left, right) = dict(situation.known), unknown_stretch(situation)
+    held, (left, right) = dict(situation.known), unknown_segment(situation)
     states = belief.values(i)
     ends = [held.get(i - left - 1), held.get(i + right + 1)]
     choices = [states if end is not None else (None,) for end in ends]

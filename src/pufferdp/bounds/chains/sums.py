@@ -65,7 +65,7 @@ def clock_total(
 ) -> SumDistribution:
     """The distribution of the sum over chains of a clock whose first record is in any slot, all equally likely."""
     each = clock.steps // len(clock.transitions)
-    return _total(clock.laws[::each], clock.transitions, each, lengths, steps, share)
+    return _total(clock.distributions[::each], clock.transitions, each, lengths, steps, share)
 
 
 def _total(

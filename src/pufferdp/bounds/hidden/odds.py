@@ -135,7 +135,7 @@ def emission_table(emission: npt.ArrayLike, hidden: int) -> Floats:
             f"emission is {shown.shape}; it must have a row for each of the {hidden} hidden states", value=emission
         )
     for z, row in enumerate(shown):
-        inputs.law(row, len(row), f"row {z + 1} of emission")
+        inputs.distribution(row, len(row), f"row {z + 1} of emission")
     return shown
 
 

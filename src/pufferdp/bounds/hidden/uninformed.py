@@ -56,7 +56,7 @@ class UninformedBound:
         """
         (self._kernel,) = inputs.kernels_of(transition)
         self._emission = emission_table(emission, len(self._kernel))
-        self._start = inputs.law(start, len(self._kernel), "start")
+        self._start = inputs.distribution(start, len(self._kernel), "start")
         self._length, self._stationary = checks.length(length), stationary
         if not stationary and length > _LONGEST:
             raise NotApplicableError(

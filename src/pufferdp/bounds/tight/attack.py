@@ -25,15 +25,15 @@ class SideAttack:
     """Unknown records that are asked, up to the known one or the end of the series; None: without end."""
     questions: tuple[tuple[int, ...], ...] = ()
     """By distance 1, 2, …: the states whose likelihood is e^loss times that of the others; empty: nothing is asked."""
-    first_law: tuple[tuple[int, float], ...] = ()
+    first_distribution: tuple[tuple[int, float], ...] = ()
     """Where the first record may have any distribution: the worst one, as (state, probability)."""
 
     def renamed(self, states: Ints) -> SideAttack:
         """The side with states numbered as in a larger chain."""
         known = None if self.known is None else (self.known[0], int(states[self.known[1]]))
         questions = tuple(tuple(int(states[v]) for v in asked) for asked in self.questions)
-        first = tuple((int(states[v]), chance) for v, chance in self.first_law)
-        return replace(self, known=known, questions=questions, first_law=first)
+        first = tuple((int(states[v]), chance) for v, chance in self.first_distribution)
+        return replace(self, known=known, questions=questions, first_distribution=first)
 
 
 @dataclass(frozen=True, kw_only=True)

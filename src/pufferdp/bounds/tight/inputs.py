@@ -18,7 +18,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_law, number_array, scaled
+from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_distribution, number_array, scaled
 
 _RAREST: Final = 1e-250
 """Values that are rarer are not told from those that are impossible."""
@@ -26,14 +26,14 @@ _RAREST: Final = 1e-250
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A Markov chain: how records follow each other, and the law of the first one."""
+    """A Markov chain: how records follow each other, and the distribution of the first one."""
 
     kernels: Floats
     """(m, k, k): the step behind record t is kernel (t − 1) mod m."""
     start: Floats | None
-    """The law of the first record; None: any."""
+    """The distribution of the first record; None: any."""
     stationary: bool
-    """Whether the start is the law that the chain keeps."""
+    """Whether the start is the distribution that the chain keeps."""
 
     @property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class Chain:
 
     @cached_property
     def marginals(self) -> Floats:
-        """Laws of the first m records of a chain with a start that is kept, (m, k)."""
+        """Distributions of the first m records of a chain with a start that is kept, (m, k)."""
         assert self.start is not None
         return np.array(list(accumulate(self.kernels[:-1], np.matmul, initial=self.start)))
 
@@ -101,9 +101,11 @@ def chain(transition: npt.ArrayLike, start: str | npt.ArrayLike) -> Chain:
             return Chain(kernels, None, False)
         if start == "stationary":
             found = Chain(kernels, None, False)
-            return Chain(kernels, stationary_law(found.period_kernel), True)
-        raise ModelError(f'start is {start!r}; it must be "stationary", "any" or a law over the states', value=start)
-    return Chain(kernels, law(start, kernels.shape[-1], "start"), False)
+            return Chain(kernels, stationary_distribution(found.period_kernel), True)
+        raise ModelError(
+            f'start is {start!r}; it must be "stationary", "any" or a distribution over the states', value=start
+        )
+    return Chain(kernels, distribution(start, kernels.shape[-1], "start"), False)
 
 
 def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
@@ -116,7 +118,7 @@ def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
         raise ModelError(f"{name} is {shape}; it must be a square table, or several of one size", value=transition)
     wrong = ~(np.isfinite(tables) & (tables >= 0)).all(axis=2) | (np.abs(tables.sum(axis=2) - 1) > ROW_TOLERANCE)
     for t, x in np.argwhere(wrong)[:1].tolist():
-        check_law(tables[t, x], f"row {x + 1} of {name}")
+        check_distribution(tables[t, x], f"row {x + 1} of {name}")
     return scaled(tables)
 
 
@@ -134,23 +136,25 @@ def is_representable(found: Chain) -> bool:
     pattern = np.eye(found.size)
     for kernel in found.kernels:
         pattern = np.minimum(pattern @ (kernel > 0), 1.0)
-    laws = found.marginals
-    rarest = float(np.min(laws, initial=1.0, where=laws > 0))
-    same = ((pattern > 0) == (found.period_kernel > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
+    distributions = found.marginals
+    rarest = float(np.min(distributions, initial=1.0, where=distributions > 0))
+    same = ((pattern > 0) == (found.period_kernel > 0)).all() and (
+        supports(found, found.period) == (distributions > 0)
+    ).all()
     return bool(same) and rarest > _RAREST
 
 
-def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
+def distribution(value: npt.ArrayLike, k: int, name: str) -> Floats:
     """Probabilities of k states."""
     found = number_array(value, name)
     if found.shape != (k,):
         raise ModelError(f"{name} has {found.size} probabilities; it must have one for each of the {k} states")
-    check_law(found, name)
+    check_distribution(found, name)
     return scaled(found)
 
 
-def stationary_law(transition: Floats) -> Floats:
-    """The law that a chain keeps; with several closed classes their mean: which mixture is taken does not matter."""
+def stationary_distribution(transition: Floats) -> Floats:
+    """The stationary distribution; with several closed classes the mean of theirs: any mixture gives the same bound."""
     return np.array(MarkovChain(transition=scaled(transition)).stationary)
 
 

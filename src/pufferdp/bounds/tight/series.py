@@ -485,7 +485,7 @@ def _side_attack(problem: Problem, found: Solution, group: int, i: int) -> SideA
         known=None if is_open else (end.distance, end.state),
         records=None if endless else count,
         questions=questions_of(kernels, losses, int(rows.x[0]), int(rows.y[0]), end.log_mu, count),
-        first_law=_first_distribution(side, rows, end) if is_open and side.weights is None else (),
+        first_distribution=_first_distribution(side, rows, end) if is_open and side.weights is None else (),
     )
 
 

@@ -13,8 +13,8 @@ from pufferdp.bounds.curve_forms import Absent, BlockBound, Curve, Line
 from pufferdp.bounds.hidden.odds import HiddenBlockOdds, HiddenOdds
 from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.units.blocks import BlockCurve, BlockOdds, most_blocks
-from pufferdp.bounds.units.events import EventCurve, StretchCurve
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.events import EventCurve, SegmentCurve
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.base import Model
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.hidden import hidden_of
@@ -75,7 +75,7 @@ def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: 
     return BlockBound("tight", theorem, bounds)
 
 
-def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") -> Curve:
+def secret_curve(model: Model, secret: SegmentSecret, adversary: str = "bdp") -> Curve:
     """The bound on the leakage of any algorithm about an interval of records, or about an event in it."""
     series = series_of(model)
     if series is None or series.rhythm is not None or hidden_of(series) is not None or not series.chains:
@@ -85,11 +85,11 @@ def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") ->
             "secrets in an interval are worked out for chains that start in their stationary distribution"
         )
     records, before, after = secret.records, secret.before, secret.after
-    bounds: list[StretchCurve] = []
+    bounds: list[SegmentCurve] = []
     for chain in series.chains:
         table = chain.transition
         if secret.state is None:
-            bounds.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
+            bounds.append(SegmentCurve(table, records=records, before=before, after=after, adversary=adversary))
         else:
             state = model.labels.index(secret.state)
             bounds.append(

@@ -38,11 +38,11 @@ _TOLERANCE: Final = 1e-5
 """Relative tolerance of the inverse."""
 
 
-class StretchCurve:
+class SegmentCurve:
     """The largest leakage of any algorithm with a privacy loss for each record, about the contents of an interval.
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
-    >>> round(StretchCurve(activity, records=3, before=1, after=1, adversary="pufferfish")(0.5), 6)
+    >>> round(SegmentCurve(activity, records=3, before=1, after=1, adversary="pufferfish")(0.5), 6)
     2.096793
     """
 
@@ -103,7 +103,7 @@ class StretchCurve:
         return largest_loss(self, inputs.target(epsilon), _TOLERANCE)
 
 
-class EventCurve(StretchCurve):
+class EventCurve(SegmentCurve):
     """The largest leakage of any algorithm about the event "in state s at some time in the interval".
 
     Against an adversary who knows no record it is the price of a coupling from record to record: exactly the leakage

@@ -19,12 +19,12 @@ _WAY_OUT: Final = "write ever:STATE:FROM..TO or all:FROM..TO, with numbers of re
 
 
 @dataclass(frozen=True, kw_only=True)
-class StretchSecret:
+class SegmentSecret:
     """Consecutive records that are one secret together.
 
     >>> from pufferdp.models.chain import MarkovChain
     >>> hours = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=["home", "hospital"], step="1h")
-    >>> StretchSecret.parse("ever:hospital:2024-05-03", hours, None).words
+    >>> SegmentSecret.parse("ever:hospital:2024-05-03", hours, None).words
     'whether it was hospital at some time on 2024-05-03'
     """
 
@@ -40,7 +40,7 @@ class StretchSecret:
     """What is secret, in words."""
 
     @classmethod
-    def parse(cls, text: str, model: Model, length: int | None) -> StretchSecret:
+    def parse(cls, text: str, model: Model, length: int | None) -> SegmentSecret:
         """``ever:STATE:FROM..TO`` or ``all:FROM..TO``; places are numbers of records, dates or times.
 
         Args:

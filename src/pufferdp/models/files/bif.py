@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.words import whole_number
-from pufferdp.models.base import Law
+from pufferdp.models.base import Distribution
 from pufferdp.models.chain import ROW_TOLERANCE, scaled
 from pufferdp.models.inference import MOST_PARENTS
 
@@ -54,8 +54,8 @@ class Row:
 
     line: int
     states: tuple[str, ...]
-    numbers: Law
-    rounding: Law
+    numbers: Distribution
+    rounding: Distribution
     """Half a unit of the last digit of each number."""
 
     def named(self, name: str) -> str:
@@ -83,14 +83,14 @@ class Variable:
 
 
 class BifNode(NamedTuple):
-    """A variable and its law given its parents, as plain data."""
+    """A variable and its distribution given its parents, as plain data."""
 
     line: int
     """Where the file declares it."""
     name: str
     states: tuple[str, ...]
     parents: tuple[str, ...]
-    table: Law
+    table: Distribution
     """One axis a parent, in their order, and its own states last."""
 
 
@@ -307,19 +307,19 @@ def _node(file: BifBlocks, name: str) -> BifNode:
     return BifNode(variable.line, name, variable.states, tuple(p.text for p in block.parents), table)
 
 
-def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape: tuple[int, ...]) -> Law:
+def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape: tuple[int, ...]) -> Distribution:
     """A block of rows, one for each combination of the parents' states, or a default for those left out."""
     block = file.blocks[name]
     table = np.zeros(shape)
     if block.default is not None:
-        table[...] = _law(file, name, block.default, shape[-1])
+        table[...] = _distribution(file, name, block.default, shape[-1])
     seen: dict[tuple[int, ...], int] = {}
     for row in block.rows:
         index = _index(file, name, row, domains)
         if index in seen:
             file.fail(row.line, f"{row.named(name)} is given twice, first on line {seen[index]}; leave one out")
         seen[index] = row.line
-        table[index] = _law(file, name, row, shape[-1])
+        table[index] = _distribution(file, name, row, shape[-1])
     if block.default is None and len(seen) < math.prod(shape[:-1]):
         places = itertools.product(*(range(n) for n in shape[:-1]))
         missing = next(place for place in places if place not in seen)
@@ -340,13 +340,13 @@ def _index(file: BifBlocks, name: str, row: Row, domains: Sequence[tuple[str, ..
     return tuple(domain.index(state) for domain, state in zip(domains, row.states, strict=True))
 
 
-def _whole(file: BifBlocks, name: str, row: Row, shape: tuple[int, ...]) -> Law:
-    """A block with ``table``: one law, or the laws for all states of the parents in one list."""
+def _whole(file: BifBlocks, name: str, row: Row, shape: tuple[int, ...]) -> Distribution:
+    """A block with ``table``: one distribution, or the distributions for all states of the parents in one list."""
     block: Block = file.blocks[name]
     if block.rows or block.default is not None:
         file.fail(row.line, f"{name!r} has a table and other rows; expected one or the other")
     if len(shape) == 1:
-        return _law(file, name, row, shape[0])
+        return _distribution(file, name, row, shape[0])
     if len(row.numbers) != math.prod(shape):
         file.fail(row.line, f"found {len(row.numbers)} numbers; expected {math.prod(shape)} in the table of {name!r}")
     # Programs disagree on the order of such a list: a record's own states change fastest, or slowest. Rows sum to 1 in
@@ -354,7 +354,11 @@ def _whole(file: BifBlocks, name: str, row: Row, shape: tuple[int, ...]) -> Law:
     fastest = row.numbers.reshape(shape), row.rounding.reshape(shape)
     turned = (shape[-1], *shape[:-1])
     slowest = np.moveaxis(row.numbers.reshape(turned), 0, -1), np.moveaxis(row.rounding.reshape(turned), 0, -1)
-    orders = [scaled(np.array(laws)) for laws, rounding in (fastest, slowest) if _sums_to_one(laws, rounding).all()]
+    orders = [
+        scaled(np.array(distributions))
+        for distributions, rounding in (fastest, slowest)
+        if _sums_to_one(distributions, rounding).all()
+    ]
     if not orders:
         file.fail(row.line, f"the table of {name!r} has rows that do not sum to 1, in whichever order it is read")
     if not np.array_equal(orders[0], orders[-1]):
@@ -366,7 +370,7 @@ def _whole(file: BifBlocks, name: str, row: Row, shape: tuple[int, ...]) -> Law:
     return orders[0]
 
 
-def _law(file: BifBlocks, name: str, row: Row, count: int) -> Law:
+def _distribution(file: BifBlocks, name: str, row: Row, count: int) -> Distribution:
     if len(row.numbers) != count:
         file.fail(row.line, f"found {len(row.numbers)} numbers; expected {count}, one for each state of {name!r}")
     if not _sums_to_one(row.numbers, row.rounding):
@@ -375,8 +379,8 @@ def _law(file: BifBlocks, name: str, row: Row, count: int) -> Law:
     return scaled(row.numbers)
 
 
-def _sums_to_one(laws: Law, rounding: Law) -> npt.NDArray[np.bool_]:
-    """Whether laws along the last axis sum to 1, but for what rounding their numbers to the digits printed can do."""
+def _sums_to_one(distributions: Distribution, rounding: Distribution) -> npt.NDArray[np.bool_]:
+    """Whether distributions along the last axis sum to 1 within the rounding of their numbers to the digits printed."""
     allowed = np.maximum(ROW_TOLERANCE, np.minimum(rounding.sum(axis=-1), MOST_ROUNDING))
     # A double is not quite the decimal it was read from: a row that is off by exactly what is allowed is let in.
-    return np.asarray(abs(laws.sum(axis=-1) - 1) <= allowed * (1 + 1e-6))
+    return np.asarray(abs(distributions.sum(axis=-1) - 1) <= allowed * (1 + 1e-6))

@@ -24,7 +24,7 @@ from pufferdp.publish.certificate import (
 
 Answer = int | float | list[int] | list[float]
 EXACT_ANSWER: Final = (
-    "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
+    "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this guarantee"
 )
 NEARLY_EXACT: Final = (
     "the answer is nearly exact: the noise is at most a tenth of what differential privacy would need for one record, "
@@ -49,13 +49,13 @@ class UnitPart(CertificatePart):
 
 
 class ApproximateGuarantee(Guarantee):
-    """The promise, with a delta where it has one."""
+    """The guarantee, with a delta where it has one."""
 
     delta: float | None = Field(default=None, description="only where it is added to every probability")
 
 
 class AnswerGuarantee(ApproximateGuarantee):
-    """The promise about records, or about all records of a period together."""
+    """The guarantee about records, or about all records of a period together."""
 
     unit: UnitPart | None = Field(default=None, description="only where all records of a period are one secret")
 
@@ -89,7 +89,7 @@ class QuiltPart(CertificatePart):
 
 
 class TransportPart(CertificatePart):
-    """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
+    """The pair of secrets that is hardest to hide, and how far apart the distributions of the answer are."""
 
     distance: float
     first: str | None
@@ -97,7 +97,7 @@ class TransportPart(CertificatePart):
 
 
 class TablePart(CertificatePart):
-    """The law of whole noise in 2^-64ths, as text: JSON's numbers are doubles."""
+    """The distribution of whole noise in 2^-64ths, as text: JSON's numbers are doubles."""
 
     shares: list[str] = Field(description="of the whole numbers around 0, from the least to the largest")
     tails: list[str] = Field(min_length=2, max_length=2, description="of everything below them, and above them")
@@ -110,7 +110,7 @@ class CalibrationPart(CertificatePart):
     sigma: float
     quilt: QuiltPart | None
     transport: TransportPart | None
-    approximate: ApproximatePart | None = Field(default=None, description="only where the promise has a delta")
+    approximate: ApproximatePart | None = Field(default=None, description="only where the guarantee has a delta")
     table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
 
 
@@ -147,14 +147,14 @@ class Certificate(SealedCertificate):
     labels: list[str]
     answer: Answer
     estimate: Answer
-    denoised: DenoisedPart | None = Field(description="null where the answer has no one law under the model")
+    denoised: DenoisedPart | None = Field(description="null where the answer has no one distribution under the model")
     warnings: list[str]
     ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
 
 def secrets_text(problem: Problem) -> str:
-    """What the promise protects, in words."""
+    """What the guarantee protects, in words."""
     if problem.model.real_valued:
         return (
             f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
@@ -180,7 +180,7 @@ def public_facts(problem: Problem) -> list[str]:
     """What a release takes to be known to everyone."""
     facts = problem.model.public_facts(problem.records)
     if problem.part:
-        facts.append("which stretch of the series was read")
+        facts.append("which segment of the series was read")
     facts.append("the model, the query and every number in this certificate but the records")
     if problem.model.bins is not None and problem.bound.range is not None:
         facts.append("given its state, a number is taken to be independent of all other records")
@@ -188,13 +188,13 @@ def public_facts(problem: Problem) -> list[str]:
 
 
 def statement(problem: Problem, delta: float = 0.0) -> str:
-    """The promise, that the series goes on where a part of it was read, and where a period may begin."""
+    """The guarantee, that the series goes on where a part of it was read, and where a period may begin."""
     goes_on = problem.part and problem.model.needs_length
     zone = None if problem.unit is None else problem.unit.zone
-    return " ".join(filter(None, (_promise(problem, delta), GOES_ON if goes_on else "", zone)))
+    return " ".join(filter(None, (_guarantee(problem, delta), GOES_ON if goes_on else "", zone)))
 
 
-def _promise(problem: Problem, delta: float) -> str:
+def _guarantee(problem: Problem, delta: float) -> str:
     several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"

@@ -24,11 +24,11 @@ from pufferdp.models.clock import clock_of
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import hidden_of, is_hidden
-from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
+from pufferdp.publish.answers.distributions import Grid, distributions_of_records, grid_of
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.remembered import Remembered
-from pufferdp.publish.noise import NoiseKind, NoiseLaw
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind
 
 Answer = int | float | list[int] | list[float]
 LEAST_SURPRISE: Final = 1e-12
@@ -92,7 +92,7 @@ PROBABILITY: Final = 0.95
 _TAIL: Final = (1 - PROBABILITY) / 2 - 1e-9
 """Mass that may be cut off at each end: a little less, so that ties are not decided by rounding."""
 _MOST_SHIFT: Final = 1e-6
-"""The share of the posterior that rounding of the law may move. Where it could be more, there is no estimate."""
+"""The share of the posterior that rounding of the prior may move. Where it could be more, there is no estimate."""
 Numbers = float | None | list[float | None]
 
 
@@ -132,21 +132,21 @@ def left_out(posterior: Denoised) -> Denoised:
 
 @dataclass(frozen=True, eq=False)
 class AnswerPrior:
-    """The law of one coordinate of the exact answer under the model, in the answer's units."""
+    """The distribution of one coordinate of the exact answer under the model, in the answer's units."""
 
     points: Floats
-    law: SumDistribution
+    distribution: SumDistribution
 
 
 _PRIORS: Final[Remembered[AnswerPrior | None]] = Remembered(64)
 _MOST_PAIRS: Final = 2**12
 """Pairs of a hidden state and a record up to which their chain is made: of ten thousand its table takes 3 GB."""
 _SMALL: Final = 2**16
-"""Laws of more places than this are not kept: 64 of them would take 100 MB and more."""
+"""Distributions of more places than this are not kept: 64 of them would take 100 MB and more."""
 
 
-def denoise(problem: Problem, answer: Answer, noise: NoiseLaw) -> Denoised | None:
-    """The posterior of the true answer given the noisy one; None where the answer has no one law, or a costly one.
+def denoise(problem: Problem, answer: Answer, noise: NoiseDistribution) -> Denoised | None:
+    """The posterior of the true answer given the noisy one; None where its prior is not unique or too costly.
 
     ``noise`` is that of the calibration. What is drawn is wider by what its rounding may cost: about 1e-15 of the
     scale, which shows in no digit that is printed.
@@ -176,7 +176,7 @@ def denoise(problem: Problem, answer: Answer, noise: NoiseLaw) -> Denoised | Non
 
 
 def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | None:
-    """The law of the exact answer, or of one label's number in a histogram. None where there is no one law.
+    """The distribution of the exact answer, or of one number of a histogram; None where the model leaves it open.
 
     Raises NotApplicableError where it takes too long.
     """
@@ -189,7 +189,7 @@ def _is_small(prior: AnswerPrior | None) -> bool:
 
 def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
     model, query = problem.model, problem.query
-    if _no_one_law(model, query, holes=problem.holes, part=problem.part):
+    if _no_one_distribution(model, query, holes=problem.holes, part=problem.part):
         return None
     numbers = query.numbers(model) if label is None else [float(other == label) for other in model.labels]
     if numbers is None:
@@ -205,23 +205,23 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
         steps = grid.steps[0] if hidden is None else grid.steps[0][hidden.pair_records]
         if clock is None:
-            law = chain_total(chains[0], problem.lengths, steps, shares)
+            distribution = chain_total(chains[0], problem.lengths, steps, shares)
         else:
-            law = clock_total(clock, problem.lengths, steps, shares)
-        places = np.arange(len(law.masses))
+            distribution = clock_total(clock, problem.lengths, steps, shares)
+        places = np.arange(len(distribution.masses))
     else:
         belief = model.beliefs[0]
         grid = grid_of(value, belief.domains, problem.records)
         try:
-            laws = laws_of_records(belief, grid)
-            logs = laws.event([{}])
+            distributions = distributions_of_records(belief, grid)
+            logs = distributions.event([{}])
         except PufferdpError as error:  # too many outcomes to list, too large a table
             raise NotApplicableError(str(error)) from error
         assert logs is not None
-        # These laws are sums of products of positive numbers: right to many digits however small.
-        law, places = SumDistribution(np.exp(logs[0])), np.asarray(laws.points)
+        # These distributions are sums of products of positive numbers: right to many digits however small.
+        distribution, places = SumDistribution(np.exp(logs[0])), np.asarray(distributions.points)
     share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
-    return AnswerPrior(_answers(grid, places) / share, law)
+    return AnswerPrior(_answers(grid, places) / share, distribution)
 
 
 def why_not_denoised(certificate: Mapping[str, Any]) -> str:
@@ -232,22 +232,26 @@ def why_not_denoised(certificate: Mapping[str, Any]) -> str:
     holes = data.get("beliefs") is not None and data["dropped"] + (data.get("holes") or 0) > 0
     asked = Query.parse(query["name"], clip=query["clip"] and tuple(query["clip"]))
     model = model_from_dict(certificate["model"])
-    return _no_one_law(model, asked, holes=holes, part=data.get("part") is True) or _TOO_LONG
+    return _no_one_distribution(model, asked, holes=holes, part=data.get("part") is True) or _TOO_LONG
 
 
-_TOO_LONG: Final = "its law has too many values, or takes too long to work out"
-_FUNCTION: Final = "the law of a function of your own is not known"
+_TOO_LONG: Final = "its distribution has too many values, or takes too long to work out"
+_FUNCTION: Final = "the distribution of a function of your own is not known"
 
 
-def _no_one_law(model: Model, query: Query, *, holes: bool, part: bool) -> str:
-    """Why the exact answer has no one law under the model, in words; empty where it has one."""
+def _no_one_distribution(model: Model, query: Query, *, holes: bool, part: bool) -> str:
+    """Why the exact answer has no one distribution under the model, in words; empty where it has one."""
     if query.kind is QueryKind.FUNCTION:
         return _FUNCTION
     if ar1_of(model) is not None:
-        return "the promise rests on the coefficient alone, and believes nothing about the mean and spread of records"
+        return "the guarantee rests on the coefficient alone, and believes nothing about the mean and spread of records"
     numbers = numbers_of(model)
     if numbers is not None:
-        return "" if numbers.normal is not None else "the promise is for many models, each with a law of its own"
+        return (
+            ""
+            if numbers.normal is not None
+            else "the guarantee is for many models, each with a distribution of its own"
+        )
     if query.reads_numbers(model):
         return "the model says nothing about how numbers lie within their states"
     clock, series = clock_of(model), series_of(model)
@@ -256,13 +260,13 @@ def _no_one_law(model: Model, query: Query, *, holes: bool, part: bool) -> str:
     hidden = hidden_of(model)
     chains = chains_of(model) if hidden is None else (hidden.hidden_chain,)
     if len(chains) + len(model.beliefs) + (clock is not None) != 1:
-        return "the promise is for many models, each with a law of its own"
+        return "the guarantee is for many models, each with a distribution of its own"
     if chains and chains[0].any_start:
-        return "the promise is for every start, and each has a law of its own"
+        return "the guarantee is for every start, and each has a distribution of its own"
     if holes and (chains or clock is not None):
         return "records are missing between those read, and where they are missing is not part of the certificate"
     if part and chains and chains[0].given_start is not None:
-        return "the law of the first record read depends on how far it is from the start"
+        return "the distribution of the first record read depends on how far it is from the start"
     return ""
 
 
@@ -273,30 +277,31 @@ def _answers(grid: Grid, places: npt.NDArray[Any]) -> Floats:
 def posterior(prior: AnswerPrior, heights: Floats) -> Floats | None:
     """P(true answer | noisy answer), from the logs of how likely the noisy answer is given each true one.
 
-    None where the weight rests on masses that are rounding. That is a matter of use, not of privacy: a wrong law here
-    would make a poor estimate, but still one that follows from the noisy answer and public facts alone.
+    None where the weight rests on masses that are rounding. That is a matter of use, not of privacy: a wrong
+    distribution here would make a poor estimate, but still one that follows from the noisy answer and public facts
+    alone.
     """
     with np.errstate(divide="ignore"):
-        logs = np.log(prior.law.masses) + heights
+        logs = np.log(prior.distribution.masses) + heights
     if not np.isfinite(logs).any():
         return None
     # What every mass could add by rounding, against what there is; largest terms first, so that nothing underflows.
     top = heights.max()
-    possible = prior.law.rounding * float(np.exp(heights - top).sum())
+    possible = prior.distribution.rounding * float(np.exp(heights - top).sum())
     if possible > _MOST_SHIFT * float(np.exp(logs - top).sum()):
         return None
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
 
 
-def surprise(prior: AnswerPrior, noisy: float, noise: NoiseLaw) -> float:
+def surprise(prior: AnswerPrior, noisy: float, noise: NoiseDistribution) -> float:
     """P(an answer at least this far out, on the side where it lies), twice: under the model, noise included."""
-    above = float(prior.law.masses @ _at_least(prior, noisy - prior.points, noise))
-    below = float(prior.law.masses @ _at_least(prior, prior.points - noisy, noise))
+    above = float(prior.distribution.masses @ _at_least(prior, noisy - prior.points, noise))
+    below = float(prior.distribution.masses @ _at_least(prior, prior.points - noisy, noise))
     return min(1.0, max(LEAST_SURPRISE, 2 * min(above, below)))
 
 
-def _at_least(prior: AnswerPrior, gaps: Floats, noise: NoiseLaw) -> Floats:
+def _at_least(prior: AnswerPrior, gaps: Floats, noise: NoiseDistribution) -> Floats:
     """P(noise ≥ gap) for each gap, in the answer's units; counts are rounded to whole ones."""
     if noise.scale == 0:
         # The answer is one of the points, up to the rounding of a sum.
@@ -305,29 +310,29 @@ def _at_least(prior: AnswerPrior, gaps: Floats, noise: NoiseLaw) -> Floats:
         return noise.at_least(gaps)
 
 
-def summary(points: Floats, law: Floats) -> tuple[float, float, float]:
+def summary(points: Floats, distribution: Floats) -> tuple[float, float, float]:
     """Mean and equal-tailed interval: at most 2.5 % lie below ``low`` and at most 2.5 % above ``high``."""
-    low = int(np.searchsorted(np.cumsum(law), _TAIL, side="right"))
-    high = len(law) - 1 - int(np.searchsorted(np.cumsum(law[::-1]), _TAIL, side="right"))
-    mean = min(max(float(points @ law), float(points[0])), float(points[-1]))
+    low = int(np.searchsorted(np.cumsum(distribution), _TAIL, side="right"))
+    high = len(distribution) - 1 - int(np.searchsorted(np.cumsum(distribution[::-1]), _TAIL, side="right"))
+    mean = min(max(float(points @ distribution), float(points[0])), float(points[-1]))
     return mean, float(points[low]), float(points[high])
 
 
-def _denoise_number(prior: AnswerPrior, noisy: float, noise: NoiseLaw) -> Denoised:
+def _denoise_number(prior: AnswerPrior, noisy: float, noise: NoiseDistribution) -> Denoised:
     far = surprise(prior, noisy, noise)
     if noise.scale == 0:
         return Denoised(mean=noisy, low=noisy, high=noisy, surprise=far)
-    law = posterior(prior, _log_weights(noise, noisy - prior.points))
-    mean, low, high = (None, None, None) if law is None else summary(prior.points, law)
+    distribution = posterior(prior, _log_weights(noise, noisy - prior.points))
+    mean, low, high = (None, None, None) if distribution is None else summary(prior.points, distribution)
     return Denoised(mean=mean, low=low, high=high, surprise=far)
 
 
-def _log_weights(noise: NoiseLaw, gaps: Floats) -> Floats:
+def _log_weights(noise: NoiseDistribution, gaps: Floats) -> Floats:
     with np.errstate(over="ignore"):
         return noise.log_weights(gaps)
 
 
-def _denoise_pair(prior: AnswerPrior, noisy: list[float], noise: NoiseLaw, total: float) -> Denoised:
+def _denoise_pair(prior: AnswerPrior, noisy: list[float], noise: NoiseDistribution, total: float) -> Denoised:
     """Two labels: c of the second and total − c of the first. Both tell of c where each has noise of its own."""
     other = replace(prior, points=total - prior.points)
     far = [surprise(other, noisy[0], noise), surprise(prior, noisy[1], noise)]
@@ -337,16 +342,16 @@ def _denoise_pair(prior: AnswerPrior, noisy: list[float], noise: NoiseLaw, total
     heights = _log_weights(noise, noisy[1] - prior.points)
     if not noise.balanced:
         heights = heights + _log_weights(noise, noisy[0] - other.points)
-    law = posterior(prior, heights)
-    if law is None:
+    distribution = posterior(prior, heights)
+    if distribution is None:
         none: list[float | None] = [None, None]
         return Denoised(mean=none, low=none, high=none, surprise=far)
-    mean, low, high = summary(prior.points, law)
+    mean, low, high = summary(prior.points, distribution)
     return Denoised(mean=[total - mean, mean], low=[total - high, low], high=[total - low, high], surprise=far)
 
 
 def denoise_normal(mean: float, variance: float, noisy: float, scale: float) -> Denoised:
-    """The posterior of an answer whose law is normal, given it with Laplace noise.
+    """The posterior of an answer whose distribution is normal, given it with Laplace noise.
 
     A sum of jointly normal records is normal. Where records are clipped it is only nearly so (`clipped_moments`), and
     then the posterior is an approximation. Still, nothing but the noisy answer and public numbers goes into it.
@@ -366,7 +371,7 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     normal = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
     if scale == 0:
         return normal
-    # The normal law has no ends and the answer has: what lies beyond them is moved to them.
+    # The normal distribution has no ends and the answer has: what lies beyond them is moved to them.
     low, high = (end * problem.records * share for end in problem.bound.range)
     ends = [min(max(v, low), high) for v in (normal.mean, normal.low, normal.high) if isinstance(v, float)]
     return replace(normal, mean=ends[0], low=ends[1], high=ends[2])
@@ -397,11 +402,18 @@ def answer_belief(problem: Problem, noisy: float, scale: float) -> AnswerBelief:
         raise ParameterError("the answer is several numbers; a figure of a posterior needs an answer of one number")
     prior = answer_prior(problem)
     noise = problem.noise(scale)
-    law = None if prior is None or scale == 0 else posterior(prior, _log_weights(noise, noisy - prior.points))
-    if prior is None or law is None:
-        raise NotApplicableError("the answer has no posterior to draw: no one law, no noise, or far beyond the model")
-    mean, low, high = summary(prior.points, law)
-    seen = np.flatnonzero((prior.law.masses > 1e-4 * prior.law.masses.max()) | (law > 1e-4 * law.max()))
+    distribution = None if prior is None or scale == 0 else posterior(prior, _log_weights(noise, noisy - prior.points))
+    if prior is None or distribution is None:
+        raise NotApplicableError(
+            "the answer has no posterior to draw: no one distribution, no noise, or far beyond the model"
+        )
+    mean, low, high = summary(prior.points, distribution)
+    seen = np.flatnonzero(
+        (prior.distribution.masses > 1e-4 * prior.distribution.masses.max())
+        | (distribution > 1e-4 * distribution.max())
+    )
     shown = slice(seen[0], seen[-1] + 1)
-    points, before, after = (tuple(map(float, v[shown])) for v in (prior.points, prior.law.masses, law))
+    points, before, after = (
+        tuple(map(float, v[shown])) for v in (prior.points, prior.distribution.masses, distribution)
+    )
     return AnswerBelief(points=points, before=before, after=after, mean=mean, low=low, high=high)

@@ -86,7 +86,7 @@ def release_fleet(
         column: the column with states or numbers.
         by: the column that says whose record a row is.
         query: a Query, or its name as on the command line.
-        epsilon: the promise to each person.
+        epsilon: the guarantee to each person.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by, or ``"rows"``, as in ``Series``.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
@@ -239,7 +239,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
                     shared[key] = self.publication_of(person).solve(person_problem, exact[person])
                 else:
                     calibration = mechanism.calibrate(own.widened)
-                    accuracy = calibration.law.accuracy(person_problem.beta)
+                    accuracy = calibration.distribution.accuracy(person_problem.beta)
                     shared[key] = AnswerNoise(calibration=calibration, accuracy=accuracy)
             out[person] = shared[key]
         return out

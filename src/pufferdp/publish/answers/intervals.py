@@ -1,4 +1,4 @@
-"""Where the true numbers lie, from the released ones and the law of their noise alone: no model is needed.
+"""Where the true numbers lie, from the released ones and the distribution of their noise alone: no model is needed.
 
 A range holds because the noise is known, whatever is believed about the records. What the model adds, if it is right,
 is in ``denoise``.
@@ -14,7 +14,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.publish.answers.queries import QueryKind
-from pufferdp.publish.noise import NoiseKind, NoiseLaw
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind
 from pufferdp.publish.noise_table import NoiseTable
 
 Ends = float | list[float]
@@ -50,7 +50,7 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
 
     Cutting loses nothing, because the true number lies within: where it is in the range, it is in what is left.
     """
-    law, beta, records = noise_of(certificate), certificate["accuracy"]["beta"], certificate["data"]["records"]
+    distribution, beta, records = noise_of(certificate), certificate["accuracy"]["beta"], certificate["data"]["records"]
     limits = _possible(certificate["query"], records)
     answer = certificate["answer"]
     several = isinstance(answer, list)
@@ -58,20 +58,20 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
     shares = records if certificate["query"]["name"] == QueryKind.FREQUENCY else 1
 
     def around(alpha: float) -> Interval:
-        ends = _ends(law, numbers, alpha, shares)
+        ends = _ends(distribution, numbers, alpha, shares)
         low, high = (end.tolist() if limits is None else np.clip(end, *limits).tolist() for end in ends)
         return Interval(low=low, high=high) if several else Interval(low=low[0], high=high[0])
 
     everything = around(certificate["accuracy"]["alpha"])
-    each = around(law.accuracy_of_each(beta).alpha) if len(numbers) > 1 else everything
+    each = around(distribution.accuracy_of_each(beta).alpha) if len(numbers) > 1 else everything
     return Intervals(probability=1 - beta, each=each, all=everything)
 
 
-def noise_of(certificate: Mapping[str, Any]) -> NoiseLaw:
-    """The law of the noise that a certificate states."""
+def noise_of(certificate: Mapping[str, Any]) -> NoiseDistribution:
+    """The distribution of the noise that a certificate states."""
     noise, table = certificate["noise"], certificate["calibration"].get("table")
     is_share = certificate["query"]["name"] == QueryKind.FREQUENCY
-    return NoiseLaw(
+    return NoiseDistribution(
         kind=NoiseKind(noise["kind"]),
         scale=noise["scale"],
         coordinates=len(certificate["labels"]),
@@ -81,12 +81,12 @@ def noise_of(certificate: Mapping[str, Any]) -> NoiseLaw:
     )
 
 
-def _ends(law: NoiseLaw, numbers: Floats, alpha: float, shares: int) -> tuple[Floats, Floats]:
+def _ends(distribution: NoiseDistribution, numbers: Floats, alpha: float, shares: int) -> tuple[Floats, Floats]:
     """All that lies less than alpha away. Whole noise errs by whole counts, the largest of which is the next smaller.
 
     Shares are counts divided by the number of records, as the true ones are: so both are rounded alike.
     """
-    if law.kind not in _WHOLE:
+    if distribution.kind not in _WHOLE:
         return numbers - alpha, numbers + alpha
     counts, most = np.rint(numbers * shares), round(alpha * shares) - 1
     return (counts - most) / shares, (counts + most) / shares

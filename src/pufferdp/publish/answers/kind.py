@@ -1,4 +1,4 @@
-"""An answer as a kind of publication: the noise that its problem needs, what it promises and what it costs."""
+"""An answer as a kind of publication: the noise that its problem needs, what it guarantees and what it costs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from pufferdp.publish.kind import (
     model_claims,
     stated_ranges,
 )
-from pufferdp.publish.noise import Accuracy, NoiseLaw
+from pufferdp.publish.noise import Accuracy, NoiseDistribution
 from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
@@ -112,7 +112,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         "dp_loss": "a release was charged {stated}; recomputed it is {true}",
         "facts.sigma": "a release had noise of sigma {stated}; recomputed it is {true}",
         **dict.fromkeys(
-            ("longest", "width", "epsilon"), "the facts of a release do not go with its length, width or promise"
+            ("longest", "width", "epsilon"), "the facts of a release do not go with its length, width or guarantee"
         ),
     }
 
@@ -166,8 +166,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         """Every field of the certificate, in its order."""
         query_problem, noise = problem.problem, solution.calibration
         query, bound, answer = query_problem.query, query_problem.bound, made.released
-        _check_answer(query_problem, noise.law, answer)
-        posterior = denoise(query_problem, answer, noise.law)
+        _check_answer(query_problem, noise.distribution, answer)
+        posterior = denoise(query_problem, answer, noise.distribution)
         stated = None if made.stated is None else made.stated["denoised"]
         # By the surprise that is stated, which must be near ours: rounding must not decide what is left out.
         surprise = stated["surprise"] if stated is not None else 1.0 if posterior is None else posterior.surprise
@@ -202,14 +202,14 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(query_problem.model)),
                 "transport": _transport(transport_to_dict(noise)),
                 **_approximate(noise),
-                **({"table": _table(noise.law.table)} if noise.law.table is not None else {}),
+                **({"table": _table(noise.distribution.table)} if noise.distribution.table is not None else {}),
             },
             "noise": {
-                "kind": Exact(str(noise.law.kind)),
+                "kind": Exact(str(noise.distribution.kind)),
                 "scale": Near(noise.scale),
-                **({"balanced": Exact(True)} if noise.law.balanced else {}),
+                **({"balanced": Exact(True)} if noise.distribution.balanced else {}),
             },
-            "expected_l1_error": Near(noise.law.expected_l1_error),
+            "expected_l1_error": Near(noise.distribution.expected_l1_error),
             "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
             "data": data_claims(
                 made.data,
@@ -246,7 +246,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         return {**repeated, **person, "verdict": verdict, "intervals": Near(intervals(certificate).to_dict())}
 
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
-        """Its DP loss, and the promise it makes alone."""
+        """Its DP loss, and the guarantee it makes alone."""
         query_problem, noise = problem.problem, solution.calibration
         ours = noise.approximation
         return additive(
@@ -265,7 +265,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             part=query_problem.part,
             holes=query_problem.holes,
             ranges=problem.ranges,
-            table=None if noise.law.table is None else noise.law.table.to_dict(),
+            table=None if noise.distribution.table is None else noise.distribution.table.to_dict(),
             table_loss=noise.dp_loss,
             approximate=None
             if ours is None
@@ -274,7 +274,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the query, the mechanism and the promise of a charge; None where a function of your own decides."""
+        """From the query, the mechanism and the guarantee of a charge; None where a function of your own decides."""
         facts = charge.facts
         own = facts["query"] == QueryKind.FUNCTION and facts["mechanism"] == "wasserstein"
         if model is None or own:
@@ -311,17 +311,17 @@ def exactness(noise: Calibration, epsilon: float) -> list[str]:
     return [EXACT_ANSWER if noise.scale == 0 else NEARLY_EXACT]
 
 
-def _check_answer(problem: Problem, law: NoiseLaw, answer: Any) -> None:
+def _check_answer(problem: Problem, distribution: NoiseDistribution, answer: Any) -> None:
     """Refuse an answer that no draw could have made."""
     numbers = answer if isinstance(answer, list) else [answer]
     several = problem.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY) or len(problem.bound.labels) > 1
     if len(numbers) != len(problem.bound.labels) or isinstance(answer, list) != several:
         raise CertificateError("the answer does not have one number for each label of the query")
     try:
-        check_released(problem.query, problem.records, numbers, law.balanced)
+        check_released(problem.query, problem.records, numbers, distribution.balanced)
     except QueryError as error:
         raise CertificateError(str(error)) from None
-    if law.scale == 0:
+    if distribution.scale == 0:
         nearest = feasible(problem.bound, problem.records, answer)
         pairs = zip(numbers, nearest if isinstance(nearest, list) else [nearest], strict=True)
         if not all(math.isclose(number, near, rel_tol=1e-9, abs_tol=1e-9) for number, near in pairs):
@@ -401,7 +401,7 @@ def _transport(ours: Mapping[str, Any] | None) -> Part:
 
 
 def _approximate(noise: Calibration) -> dict[str, Claims]:
-    """The approximate DP of the noise; nothing where the promise is pure."""
+    """The approximate DP of the noise; nothing where the guarantee is pure."""
     ours = noise.approximation
     if ours is None:
         return {}
@@ -412,15 +412,15 @@ def _approximate(noise: Calibration) -> dict[str, Claims]:
 
 
 def _table(table: NoiseTable) -> Claims:
-    """The law of the noise: what was checked is what is stated."""
+    """The distribution of the noise: what was checked is what is stated."""
     return {name: Exact(value) for name, value in table.to_dict().items()}
 
 
 def _denoised(ours: Denoised | None, scale: float, misfit: bool) -> Part:
     """The posterior that follows from the answer; left out where the model fails its test.
 
-    Another machine may round the law of the answer otherwise. There is no estimate where that could move more than
-    1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
+    Another machine may round the distribution of the answer otherwise. There is no estimate where that could move more
+    than 1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
     """
     words = "denoised is given where it cannot be had, or the reverse"
     if ours is None:

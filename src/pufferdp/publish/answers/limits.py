@@ -12,7 +12,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.distributions.lower_bounds import apart_records, apart_series
 from pufferdp.models.chain import MarkovChain, series_of
-from pufferdp.publish.answers.laws import grid
+from pufferdp.publish.answers.distributions import grid
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import QueryKind
 
@@ -57,7 +57,7 @@ def limit_of(problem: Problem) -> Limit | None:
         return None
     far = _answer_distance(problem)
     if far <= problem.bound.lipschitz * (1 + 1e-9):
-        return None  # one record can always move the answer so far, and that is what a promise hides
+        return None  # one record can always move the answer so far, and that is what a guarantee hides
     low, high = problem.answer_range
     return Limit(
         apart=far,

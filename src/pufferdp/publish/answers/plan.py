@@ -16,7 +16,7 @@ from pufferdp.basics.words import a_kind
 from pufferdp.bounds.curve_forms import SMALL_LOSS
 from pufferdp.bounds.curves import small_loss_slopes
 from pufferdp.bounds.quilts.networks import NetworkQuilt
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
@@ -51,7 +51,7 @@ class Ranked(Protocol):
 
     @property
     def applies(self) -> bool:
-        """Whether it keeps the promise."""
+        """Whether it keeps the guarantee."""
 
 
 C = TypeVar("C", bound=Ranked)
@@ -65,7 +65,7 @@ class Ranking(Paged, Generic[C]):
 
     @property
     def best(self) -> C:
-        """The least expected error among those that keep the promise."""
+        """The least expected error among those that keep the guarantee."""
         return next(c for c in self.candidates if c.applies)
 
     def text(self, *, verbose: bool = False) -> str:
@@ -110,10 +110,10 @@ class Candidate:
             "scale": c.scale if c else None,
             "sigma": c.sigma if c else None,
             "lipschitz": c.lipschitz if c else None,
-            "noise": str(c.law.kind) if c else None,
-            "balanced": c.law.balanced if c else None,
-            "expected_l1_error": c.law.expected_l1_error if c else None,
-            "mean_squared_error": c.law.mean_squared_error if c else None,
+            "noise": str(c.distribution.kind) if c else None,
+            "balanced": c.distribution.balanced if c else None,
+            "expected_l1_error": c.distribution.expected_l1_error if c else None,
+            "mean_squared_error": c.distribution.mean_squared_error if c else None,
             "factor": self.factor,
             "accuracy": {"alpha": self.accuracy.alpha, "beta": self.accuracy.beta} if self.accuracy else None,
             "quilt": quilt_to_dict(c) if c else None,
@@ -221,7 +221,7 @@ def quilt_to_dict(calibration: Calibration) -> dict[str, Any] | None:
 
 
 def transport_to_dict(calibration: Calibration) -> dict[str, Any] | None:
-    """The pair of secrets that decides and how far apart the laws of the answer are."""
+    """The pair of secrets that decides and how far apart the distributions of the answer are."""
     t = calibration.transport
     return None if t is None else {"distance": t.distance, "first": t.first, "second": t.second}
 
@@ -242,7 +242,7 @@ def plan(
     part: bool = False,
     holes: bool = False,
     unit: str | int | Unit | None = None,
-    secret: str | StretchSecret | None = None,
+    secret: str | SegmentSecret | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
@@ -250,7 +250,7 @@ def plan(
     Args:
         model: what is believed of the records, one model or a class.
         query: a Query, or its name as on the command line.
-        epsilon: the promise.
+        epsilon: the guarantee.
         length: records in one chain; or
         lengths: records in each of several independent chains or families. Models that are not chains know their size.
         series: the data that will be released, in place of ``length``. Only how many records each chain has, and
@@ -259,12 +259,12 @@ def plan(
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of a sum or mean.
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
-        delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
-        part: whether the chains are parts of series that go on before and after them, as for a release from a stretch.
+        delta: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
+        part: whether the chains are parts of series that go on before and after them, as for a release from a segment.
         holes: whether records are missing between those that will be read, as with ``missing="keep"`` of a release.
         unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         secret: the only secret, in place of every record's value: ``ever:STATE:FROM..TO``, in a state at some time in a
-            stretch against never; or ``all:FROM..TO``, what all records of the stretch hold.
+            segment against never; or ``all:FROM..TO``, what all records of the segment hold.
         progress: called with a few words before each mechanism.
     """
     asked = Query.of(query, clip=clip)
@@ -287,7 +287,7 @@ def plan(
         part=part,
         holes=holes,
         unit=None if unit is None else Unit.of(unit, model),
-        secret=_stretch_secret(secret, model, counted, endless=part or holes),
+        secret=_segment_secret(secret, model, counted, endless=part or holes),
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
@@ -308,14 +308,14 @@ def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model
     return believed, exact.lengths, reading.is_part, exact.holes
 
 
-def _stretch_secret(
-    secret: str | StretchSecret | None, model: Model, lengths: Lengths, *, endless: bool
-) -> StretchSecret | None:
-    """A secret in a stretch of one of the chains; of a part the series goes on beside it."""
-    if secret is None or isinstance(secret, StretchSecret):
+def _segment_secret(
+    secret: str | SegmentSecret | None, model: Model, lengths: Lengths, *, endless: bool
+) -> SegmentSecret | None:
+    """A secret in a segment of one of the chains; of a part the series goes on beside it."""
+    if secret is None or isinstance(secret, SegmentSecret):
         return secret
     longest = max((length for length, _ in lengths), default=None)
-    return StretchSecret.parse(secret, model, None if endless else longest)
+    return SegmentSecret.parse(secret, model, None if endless else longest)
 
 
 def plan_problem(
@@ -356,7 +356,7 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
         if problem.unit is not None and not mechanism.holds_for_units(problem):
             raise NotApplicableError(f"is not worked out for {problem.unit.words} as the unit")
         if problem.secret is not None and not mechanism.holds_for_secrets(problem):
-            raise NotApplicableError("protects the values of single records, not a stretch or an event in it")
+            raise NotApplicableError("protects the values of single records, not a segment or an event in it")
         calibration, reason = mechanism.calibrate(problem), None
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):
@@ -374,14 +374,14 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
         applies=reason is None,
         reason=reason,
         calibration=calibration,
-        accuracy=calibration.law.accuracy(beta),
+        accuracy=calibration.distribution.accuracy(beta),
         epsilon=problem.epsilon,
     )
 
 
 def _error(candidate: Candidate) -> float:
     """The expected error to six digits: of mechanisms that differ by their searches alone, the first listed is best."""
-    return float(f"{candidate.calibration.law.expected_l1_error:.6g}") if candidate.calibration else 0.0
+    return float(f"{candidate.calibration.distribution.expected_l1_error:.6g}") if candidate.calibration else 0.0
 
 
 def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:

@@ -16,7 +16,7 @@ from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterErro
 from pufferdp.basics.words import quoted_value
 from pufferdp.bounds.quilts.chains import WorstRecord
 from pufferdp.bounds.quilts.networks import NetworkQuilt
-from pufferdp.bounds.units.secrets import StretchSecret
+from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
 from pufferdp.models.hidden import is_hidden
@@ -25,7 +25,7 @@ from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import ROUNDING, NoiseKind, NoiseLaw
+from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind
 from pufferdp.publish.noise_table import NoiseTable
 
 SEARCHED: Final = 5e-3
@@ -45,7 +45,7 @@ class StatedNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One release to be planned: what is believed, what is asked, what is promised to whom."""
+    """One release to be planned: what is believed, what is asked, what is guaranteed to whom."""
 
     model: Model
     query: Query
@@ -58,9 +58,9 @@ class Problem:
     independent_noise: bool = False
     """Whether each number of a histogram has noise of its own, which adds up to anything."""
     delta: float = 0.0
-    """What mechanisms with approximate promises may add to every probability; the others do without."""
+    """What mechanisms with approximate guarantees may add to every probability; the others do without."""
     part: bool = False
-    """Whether the records are a part of a series that goes on before and after them: the promise is then about every
+    """Whether the records are a part of a series that goes on before and after them: the guarantee is then about every
     record of the series, and the adversary may know those outside."""
 
     holes: bool = False
@@ -68,13 +68,13 @@ class Problem:
     is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
     unit: Unit | None = None
     """A period whose records are one secret together; without it every record's value is one."""
-    secret: StretchSecret | None = None
-    """The only secret: what a stretch holds, or whether a state occurred in it. For plans."""
+    secret: SegmentSecret | None = None
+    """The only secret: what a segment holds, or whether a state occurred in it. For plans."""
 
     stated: StatedNoise | None = None
     """The noise that a certificate or a ledger states, where it is verified."""
     table: NoiseTable | None = None
-    """The law of the noise of exact-optimal, where a certificate or a ledger states it: it is checked, not found."""
+    """The noise distribution of exact-optimal where a certificate or a ledger states it: checked, not computed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -86,7 +86,7 @@ class Problem:
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
         if sum(about is not None for about in (self.unit, self.secrets, self.secret)) > 1:
-            raise ParameterError("a promise is about a unit, a secret or secrets of your own: name one of them")
+            raise ParameterError("a guarantee is about a unit, a secret or secrets of your own: name one of them")
         if self.secrets is not None:
             self.model.check_secrets()
             if self.adversary is not Adversary.PUFFERFISH:
@@ -114,8 +114,8 @@ class Problem:
     def endless(self) -> bool:
         """Whether noise must be enough for a series of any length, of which the records read are a part.
 
-        Not for somebody who knows no record, where chains start in their stationary law or in any: the part is such a
-        chain itself then, and records outside show in the answer through its first or its last record only
+        Not for somebody who knows no record, where chains start in their stationary distribution or in any: the part is
+        such a chain itself then, and records outside show in the answer through its first or its last record only
         (docs/theory/parts.md).
         """
         series = series_of(self.model)
@@ -130,7 +130,7 @@ class Problem:
 
     @property
     def series_length(self) -> int:
-        """Records of the longest series that the promise is for: those read, or as many as there may be at all.
+        """Records of the longest series that the guarantee is for: those read, or as many as there may be at all.
 
         Curves and quilts never fall as a series grows, so the longest decides for all.
         """
@@ -196,22 +196,22 @@ class Problem:
         """Whether the noise of all numbers adds up to 0, because the numbers add up to what is public."""
         return self.bound.balanced and not self.independent_noise
 
-    def noise(self, scale: float) -> NoiseLaw:
-        """The law of the noise on the answer at a scale; independent where it is too wide to be drawn otherwise."""
+    def noise(self, scale: float) -> NoiseDistribution:
+        """The distribution of the noise at a scale; independent where it is too wide for another sampler."""
         bound = self.bound
         if self.table is not None:
-            return NoiseLaw(kind=NoiseKind.TABLE, scale=scale, coordinates=1, table=self.table)
-        law = NoiseLaw(
+            return NoiseDistribution(kind=NoiseKind.TABLE, scale=scale, coordinates=1, table=self.table)
+        distribution = NoiseDistribution(
             kind=bound.noise,
             scale=scale,
             coordinates=len(bound.labels),
             unit=bound.unit,
             rounding=self.rounding,
         )
-        return replace(law, balanced=self.balanced and law.counts_scale <= LARGEST_SCALE)
+        return replace(distribution, balanced=self.balanced and distribution.counts_scale <= LARGEST_SCALE)
 
     def with_table(self, table: NoiseTable) -> Problem:
-        """The same problem, to be solved by this law of the noise."""
+        """The same problem, to be solved by this distribution of the noise."""
         return replace(self, table=table)
 
     @property
@@ -254,7 +254,7 @@ class _Positions:
 
 @dataclass(frozen=True, kw_only=True)
 class Transport:
-    """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
+    """The pair of secrets that is hardest to hide, and how far apart the distributions of the answer are."""
 
     distance: float
     """W-infinity, in the answer's units."""
@@ -266,7 +266,7 @@ class Transport:
 
 @dataclass(frozen=True, kw_only=True)
 class Approximation:
-    """The delta of a promise, and the approximate DP of the noise behind it."""
+    """The delta of a guarantee, and the approximate DP of the noise behind it."""
 
     delta: float
     """Towards the adversary who knows the correlation."""
@@ -292,7 +292,7 @@ class Calibrated:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The noise that keeps a promise, and everything that explains it."""
+    """The noise that keeps a guarantee, and everything that explains it."""
 
     mechanism: str
     theorem: str
@@ -301,18 +301,18 @@ class Calibration:
     """Noise multiplier: the scale for a query with Lipschitz constant 1."""
     lipschitz: float
     """L: the most that one record moves the answer, in L1."""
-    law: NoiseLaw
+    distribution: NoiseDistribution
     """The noise that will be drawn."""
     quilt: WorstRecord | NetworkQuilt | None = None
     """The record that decides and its active quilt, for quilt mechanisms."""
     transport: Transport | None = None
     """The pair of secrets that decides, for the Wasserstein mechanism."""
     approximation: Approximation | None = None
-    """The delta of the promise; None where it is pure."""
+    """The delta of the guarantee; None where it is pure."""
 
     @property
     def delta(self) -> float:
-        """The delta of the promise; 0 where it is pure."""
+        """The delta of the guarantee; 0 where it is pure."""
         return 0.0 if self.approximation is None else self.approximation.delta
 
     def nearly_exact(self, epsilon: float) -> bool:
@@ -326,14 +326,14 @@ class Calibration:
     @property
     def dp_loss(self) -> float:
         """What differential privacy counts for one record, of noise without a delta; infinite where there is none."""
-        if self.law.table is not None:
-            return self.law.table.law.dp_loss
+        if self.distribution.table is not None:
+            return self.distribution.table.distribution.dp_loss
         return 1 / self.sigma if self.sigma > 0 else math.inf
 
     @property
     def scale(self) -> float:
         """Noise scale of one coordinate in the answer's units: L·σ."""
-        return self.law.scale
+        return self.distribution.scale
 
 
 class Mechanism(ABC):
@@ -342,7 +342,7 @@ class Mechanism(ABC):
     name: str
     theorem: str
     approximate: bool = False
-    """Whether its promise has a delta; it is tried where one is allowed."""
+    """Whether its guarantee has a delta; it is tried where one is allowed."""
 
     def tried(self, problem: Problem) -> bool:
         """Whether a plan tries it where nobody names it; without a delta nothing is said of those that need one."""
@@ -360,7 +360,7 @@ class Mechanism(ABC):
         return False
 
     def holds_for_secrets(self, problem: Problem) -> bool:
-        """Whether its noise hides a stretch, or an event in it (``Problem.secret``)."""
+        """Whether its noise hides a segment, or an event in it (``Problem.secret``)."""
         return False
 
     def find(self, problem: Problem) -> Calibrated:
@@ -381,7 +381,7 @@ class Mechanism(ABC):
             theorem=finding.theorem or self.theorem,
             sigma=sigma,
             lipschitz=bound.lipschitz,
-            law=problem.noise(bound.lipschitz * sigma),
+            distribution=problem.noise(bound.lipschitz * sigma),
             quilt=finding.quilt,
             transport=finding.transport,
         )

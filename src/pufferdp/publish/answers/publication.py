@@ -52,11 +52,11 @@ class Release(Paged):
 
     Its numbers are None where the model hardly explains the answer."""
     certificate: Certificate
-    """What was promised and how, for anyone to verify without the data."""
+    """What was guaranteed and how, for anyone to verify without the data."""
 
     @property
     def intervals(self) -> Intervals:
-        """Where the true numbers lie, by the law of the noise alone: it holds whether or not the model is right."""
+        """Intervals for the true numbers from the noise distribution alone; valid whether or not the model is right."""
         return intervals(self.certificate.to_dict())
 
     @property
@@ -110,13 +110,13 @@ def release(
         series: the data, and how they are read.
         model: the model or class the guarantee is for.
         query: a Query, or its name as on the command line.
-        epsilon: the promise.
+        epsilon: the guarantee.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         clip: range of the numbers of a sum or mean.
         mechanism: a mechanism by name; the best that applies by default.
         beta: accuracy is certified at probability 1−beta.
-        delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
+        delta: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
         unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         sampler: where noise comes from; the operating system by default.
         ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
@@ -162,7 +162,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
     kind = KIND
 
     def check(self) -> None:
-        """Refuse a query, a promise or a way of reading that does not go with the model."""
+        """Refuse a query, a guarantee or a way of reading that does not go with the model."""
         known = not self.model.takes_length
         if self.secrets is None or known:
             self._problem_for(() if known else ((1, 1),))
@@ -238,23 +238,23 @@ def check_mechanism(name: str | None) -> None:
 
 
 def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) -> Answer:
-    law, kind = noise.calibration.law, problem.query.kind
+    distribution, kind = noise.calibration.distribution, problem.query.kind
     if kind is QueryKind.COUNT:
         state = problem.model.labels.index(problem.query.state or "")
-        return draw(law, [read.histogram[state]], sampler)[0]
+        return draw(distribution, [read.histogram[state]], sampler)[0]
     if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        noisy = draw(law, list(read.histogram), sampler)
+        noisy = draw(distribution, list(read.histogram), sampler)
         return list(noisy) if kind is QueryKind.HISTOGRAM else [n / problem.records for n in noisy]
     if kind is QueryKind.FUNCTION:  # its author declares how far the doubles it returns move
-        out = [float(v) for v in draw(law, _function(problem, read), sampler)]
+        out = [float(v) for v in draw(distribution, _function(problem, read), sampler)]
         return out if len(out) > 1 else out[0]
     # The least possible answer is public: without it the exact answer is no larger than the range of answers, and
     # rounding it to a double adds little to its moves. The noise covers what it adds.
     least, most = problem.answer_range
     gaussian = noise.calibration.approximation
-    spread = noise.calibration.sigma if gaussian is None else law.scale / gaussian.move
+    spread = noise.calibration.sigma if gaussian is None else distribution.scale / gaussian.move
     more = 2 * math.ulp(most - least) * (spread + 2 / problem.epsilon)
-    wider = replace(law, scale=law.scale + more if law.scale else 0.0)
+    wider = replace(distribution, scale=distribution.scale + more if distribution.scale else 0.0)
     above = draw(wider, [float(_sum(problem, read) - Fraction(least))], sampler)[0]
     return float(Fraction(above) + Fraction(least))
 

@@ -25,7 +25,7 @@ class QueryKind(StrEnum):
     SUM = "sum"
     MEAN = "mean"
     FLOW = "flow"
-    """Shares of transitions: promised in total variation, see ``pufferdp flow``, and by no mechanism for an epsilon."""
+    """Shares of transitions: ``pufferdp flow`` releases them; no mechanism does for an epsilon."""
     FUNCTION = "function"
 
 
@@ -136,7 +136,7 @@ class Query:
         """The query on so many records under a model; refuses a pair that does not fit."""
         if self.kind is QueryKind.FLOW:
             raise QueryError(
-                "flow is promised in total variation, with eta= and tau=, and not for an epsilon: plan it with "
+                "flow is guaranteed in total variation, with eta= and tau=, and not for an epsilon: plan it with "
                 "plan_flow(), release it with flow()",
                 value=self.name,
             )
@@ -300,7 +300,7 @@ class BoundQuery:
     labels: tuple[str, ...]
     """What each coordinate of the answer is."""
     noise: NoiseKind
-    """Which law the noise has: a discrete one where the answer is counts."""
+    """Which distribution the noise has: a discrete one where the answer is counts."""
     unit: float
     """Size of one count in the answer's units."""
     range: tuple[float, float] | None

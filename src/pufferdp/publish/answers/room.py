@@ -1,4 +1,4 @@
-"""A plan beside a ledger: what is left for a stretch, and which mechanisms fit. Nothing is charged."""
+"""A plan beside a ledger: what is left for a segment, and which mechanisms fit. Nothing is charged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LedgerRoom:
 
     @property
     def epsilon(self) -> float:
-        """The largest promise that fits by a curve."""
+        """The largest guarantee that fits by a curve."""
         if self.room.epsilon is None:
             raise BudgetError(
                 f"data set {self.dataset!r} has a DP loss of {down(self.room.dp_loss)} left for these records: no "

@@ -1,4 +1,4 @@
-"""Two laws of an answer and the transport between them, for a figure."""
+"""Two distributions of an answer and the transport between them, for a figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.bounds.distributions.wasserstein import Pairs, coupling
-from pufferdp.publish.answers.laws import AnswerLaw
+from pufferdp.publish.answers.distributions import AnswerDistribution
 
 MOST_ANSWERS: Final = 200
 """More bars than this are a grey block."""
@@ -19,14 +19,14 @@ _ROUNDING: Final = 1e-11
 
 @dataclass(frozen=True)
 class Moves:
-    """A transport between two laws on the same answers that carries nothing farther than it must."""
+    """A transport between two distributions on the same answers that carries nothing farther than it must."""
 
     answers: tuple[float, ...]
-    """The answers that are possible under either law, rising."""
+    """The answers that are possible under either distribution, rising."""
     first: tuple[float, ...]
-    """Probability of each answer under the first law."""
+    """Probability of each answer under the first distribution."""
     second: tuple[float, ...]
-    """Probability of each answer under the second law."""
+    """Probability of each answer under the second distribution."""
     moves: tuple[tuple[int, int, float], ...]
     """Moves as (from, to, mass), from and to as places among the answers."""
     distance: float
@@ -37,21 +37,21 @@ class Moves:
         return abs(self.answers[move[0]] - self.answers[move[1]])
 
 
-def moves_between(law_first: AnswerLaw, law_second: AnswerLaw) -> Moves:
-    """The quantile coupling of two laws of an answer that is one number."""
-    if law_first.answers.ndim != 1 or law_second.answers.ndim != 1:
+def moves_between(distribution_first: AnswerDistribution, distribution_second: AnswerDistribution) -> Moves:
+    """The quantile coupling of two distributions of an answer that is one number."""
+    if distribution_first.answers.ndim != 1 or distribution_second.answers.ndim != 1:
         raise ParameterError("the answer is several numbers; a figure of a transport needs an answer of one number")
-    laws = [
-        {float(x): float(p) for x, p in zip(law.answers, law.probabilities, strict=True) if p > 0}
-        for law in (law_first, law_second)
+    distributions = [
+        {float(x): float(p) for x, p in zip(distribution.answers, distribution.probabilities, strict=True) if p > 0}
+        for distribution in (distribution_first, distribution_second)
     ]
-    answers = sorted({x for law in laws for x in law})
+    answers = sorted({x for distribution in distributions for x in distribution})
     if len(answers) > MOST_ANSWERS:
         raise ParameterError(
-            f"the laws have {len(answers):,} possible answers; a figure shows at most {MOST_ANSWERS}",
+            f"the distributions have {len(answers):,} possible answers; a figure shows at most {MOST_ANSWERS}",
             value=len(answers),
         )
-    first, second = ([law.get(x, 0.0) for x in answers] for law in laws)
+    first, second = ([distribution.get(x, 0.0) for x in answers] for distribution in distributions)
     points = np.array(answers)
     if all(x.is_integer() for x in answers):
         points = points.astype(np.int64)

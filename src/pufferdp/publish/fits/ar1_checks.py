@@ -19,7 +19,7 @@ from pufferdp.publish.fits.checks import LEAST_P, LEVEL, QUESTIONS, Check, unche
 LEAST_STEPS: Final = 20
 """A fit needs so many pairs of numbers one step apart."""
 _ADVICE: Final = {
-    "second-order": "the number before the last one matters, and a promise under this model may be too good: put the "
+    "second-order": "the number before the last one matters, and a guarantee under this model may be too good: put the "
     "numbers into bins and fit a chain of second order (with bins and memory 2), or read them at a longer step",
     "shape": "residuals are not normal, and the model is about normal numbers: take logarithms or ranks of the "
     "numbers, or put them into bins",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, Sampler, draw
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, Sampler, draw
 
 Counts = npt.NDArray[np.int64]
 
@@ -81,8 +81,8 @@ def transition_scale(dp_epsilon: float) -> float:
 
 def noisy_counts(moves: Counts, scale: float, sampler: Sampler) -> Counts:
     """Counts with discrete Laplace noise; some may be negative."""
-    law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=moves.size)
-    noisy = draw(law, [int(n) for n in moves.ravel()], sampler)
+    distribution = NoiseDistribution(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=moves.size)
+    noisy = draw(distribution, [int(n) for n in moves.ravel()], sampler)
     return np.array(noisy, dtype=np.int64).reshape(moves.shape)
 
 

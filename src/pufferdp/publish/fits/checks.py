@@ -4,9 +4,10 @@ Each check but the last asks whether, given a state, its successor is independen
 it, the hour, the half of the series, the person. Under a chain the successors of a state are independent draws from its
 row, so a table of the successors by that other thing is as if its rows were dealt at random (Anderson & Goodman 1957).
 Pearson's statistic is added up over the states. Its mean and variance, given the margins, are exact (Haldane 1940;
-Dawson 1954), and its law is taken to be the gamma law with this mean and variance. Where all counts are large that is
-the chi-square law with the degrees of freedom given; where some are small it stays honest. Rare rows and columns are
-pooled until no cell expects less than ``LEAST`` records, by the margins alone, so that pooling favours neither answer.
+Dawson 1954), and its distribution is taken to be the gamma distribution with this mean and variance. Where all counts
+are large that is the chi-square distribution with the degrees of freedom given; where some are small it stays honest.
+Rare rows and columns are pooled until no cell expects less than ``LEAST`` records, by the margins alone, so that
+pooling favours neither answer.
 
 The last check is for numbers that were put into bins: given their states, numbers are taken to be independent.
 
@@ -86,10 +87,10 @@ ADVICE: Final = {
     'fit(family="hidden")',
     "clock": 'the transitions depend on the hour: fit a time-of-day model, fit(clock="hour"), or hidden states by '
     'hour, fit(family="hidden", clock="hour")',
-    "drift": "the moves change with time: fit the stretch that you will release, or promise for a class that holds for "
+    "drift": "the moves change with time: fit the segment that you will release, or use a class that holds for "
     "both halves (a fit with a confidence on each, or a markov_class of the two)",
     "people": "people move differently: fit a model for each person and release with them, or with a class of them",
-    "inside-bins": "numbers inside a bin follow their neighbours, and the promise for a sum or a mean through these "
+    "inside-bins": "numbers inside a bin follow their neighbours, and the guarantee for a sum or a mean through these "
     'bins believes that they do not: model the numbers themselves (fit(family="ar1")), or release counts of the bins',
 }
 QUESTIONS: Final = {
@@ -168,7 +169,7 @@ class Pearson:
 
     @property
     def p_value(self) -> float:
-        """By the gamma law of this mean and variance."""
+        """By the gamma distribution of this mean and variance."""
         from scipy.special import gammaincc
 
         shape, scale = self.mean**2 / self.variance, self.variance / self.mean

@@ -1,4 +1,4 @@
-"""Certificates of sanitised series: the same promise as for an answer, and the channel every record went through."""
+"""Certificates of sanitised series: the same guarantee as for an answer, and the channel every record went through."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from pufferdp.publish.certificate import (
 )
 
 ONCE: Final = (
-    "the promise is for one release: whoever sees the same series flipped twice can average the noise away, and each "
+    "the guarantee is for one release: whoever sees the same series flipped twice can average the noise away, and each "
     "further release adds its dp_loss for every record"
 )
 
 CHARGED: Final = (
-    "the promise is for this release alone; the data set of the ledger adds the dp_loss of each further release for "
-    "every record, and its budget is the promise for all of them together"
+    "the guarantee is for this release alone; the data set of the ledger adds the dp_loss of each further release for "
+    "every record, and its budget is the guarantee for all of them together"
 )
 
 
 class NoiseChainPart(CertificatePart):
-    """Flips that are a Markov chain: the law of the first, and of the next given the last; no flip, then a flip."""
+    """Flips that are a Markov chain: distributions of the first flip and of the next given the last."""
 
-    start: list[float] = Field(description="law of the first flip")
-    transition: list[list[float]] = Field(description="law of the next flip, a row for what the last one was")
+    start: list[float] = Field(description="distribution of the first flip")
+    transition: list[list[float]] = Field(description="distribution of the next flip, a row for what the last one was")
     start_thresholds: list[str] = Field(description="the start in whole 2^-64ths, as it was drawn")
     thresholds: list[list[str]] = Field(description="the transition in whole 2^-64ths, as it was drawn")
 
 
 class ChannelPart(CertificatePart):
-    """The law of the output of a record, given its state."""
+    """The distribution of the output of a record, given its state."""
 
     matrix: list[list[float]] = Field(description="one row a state, one column an output")
     thresholds: list[list[str]] = Field(description="the same in whole 2^-64ths, as it was drawn")
@@ -80,7 +80,7 @@ class SeriesCertificate(SealedCertificate):
 
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> dict[str, Any]:
-    """The promise of a sanitised series, or of a part of one."""
+    """The guarantee of a sanitised series, or of a part of one."""
     several = "" if model.single else ", whichever model of the class is true"
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return {
@@ -105,7 +105,7 @@ def series_once(row: object) -> str:
 def series_public(records: int, *, part: bool = False) -> list[str]:
     """What a sanitised series takes to be known to everyone."""
     return [
-        *(["which stretch of the series was read"] if part else []),
+        *(["which segment of the series was read"] if part else []),
         f"how many records there are ({records}) and how they fall into chains",
         "where gaps and missing values lie",
         "the model, the channel and every number in this certificate but the records",

@@ -227,7 +227,7 @@ def denoise_flips(
 ) -> list[Floats]:
     """P(true state | whole sanitised series), one array a chain and one row a record, under the certificate's model.
 
-    A class has no one law: name the chain that is believed as ``model``. Any start counts as a stationary one.
+    A class has no one distribution: name the chain that is believed as ``model``. Any start counts as a stationary one.
     """
     device = _read(data, _verified(certificate, 1), 1)
     return [probabilities for probabilities, _ in device.denoised(model)]
@@ -269,7 +269,7 @@ class Device:
         believed = chain_of(model or model_from_dict(c.model))
         if believed is None:
             raise NotApplicableError(
-                "the certificate is for a class of chains, which has no one law; name the chain that is believed as "
+                "the certificate is for a class of chains, which has no single distribution; name the assumed chain as "
                 "model, or with model="
             )
         if believed.labels != tuple(c.labels):

@@ -1,14 +1,14 @@
 """Confidence intervals for the true records behind flipped ones: about the records that were sent, not about a model.
 
-Given the true records the flipped ones are independent, so a number that was found from them has a law that is known
-but for how many records are in which state. An interval holds every true number that a test does not reject.
+Given the true records the flipped ones are independent, so a number that was found from them has a distribution that is
+known but for how many records are in which state. An interval holds every true number that a test does not reject.
 
-Counts: where the outputs of a state have one law for that state and one for all others (two states, and randomised
-response), the number of outputs is the sum of two binomials, and the test is exact, as that of Clopper and Pearson
-(1934). Otherwise, and where devices have different channels, both tails are bounded: by Bernstein's inequality and by
-the normal law with the error of Berry and Esseen (constant 0.56: Shevtsova 2010), for the largest variance that the
-true number allows. Either way the interval holds its number at least as often as it says, however few records there
-are.
+Counts: where the outputs of a state have one distribution for that state and one for all others (two states, and
+randomised response), the number of outputs is the sum of two binomials, and the test is exact, as that of Clopper and
+Pearson (1934). Otherwise, and where devices have different channels, both tails are bounded: by Bernstein's inequality
+and by the normal distribution with the error of Berry and Esseen (constant 0.56: Shevtsova 2010), for the largest
+variance that the true number allows. Either way the interval holds its number at least as often as it says, however few
+records there are.
 
 Transitions: the test asks whether p is the share of pairs from a that go to b, by the sum of u_t(a)·(u_{t+1}(b) − p),
 whose mean is then 0, and by an estimate of its variance (Fieller 1954), with the correction of Bernstein's inequality
@@ -127,10 +127,10 @@ def _at_least(count: int, true: int, n: int, own: float, rate: float) -> float:
     mean, reach = true * own, 8 * math.sqrt(true * own * (1 - own)) + 20
     counts = np.arange(max(0, math.floor(mean - reach)), min(true, math.ceil(mean + reach)) + 1, dtype=float)
     ways = gammaln(true + 1) - gammaln(counts + 1) - gammaln(true - counts + 1)
-    law = np.exp(ways + xlogy(counts, own) + xlog1py(true - counts, -own))
+    distribution = np.exp(ways + xlogy(counts, own) + xlog1py(true - counts, -own))
     needed = count - 1 - counts  # more than so many of the others
     tails = np.where(needed < 0, 1.0, np.where(needed >= n - true, 0.0, bdtrc(np.maximum(needed, 0), n - true, rate)))
-    return float(law @ tails) + _DROPPED
+    return float(distribution @ tails) + _DROPPED
 
 
 def _bounded(groups: Sequence[ChannelOutputs], state: int, value: float, tail: float) -> tuple[float, float]:

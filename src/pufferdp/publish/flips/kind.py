@@ -1,4 +1,4 @@
-"""A sanitised series as a kind of publication: its channel must keep the promise under the model it names."""
+"""A sanitised series as a kind of publication: its channel must keep the guarantee under the model it names."""
 
 from __future__ import annotations
 
@@ -84,17 +84,17 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     ledger_kinds = ("flip", "noise-chain")
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
-        "channel.length": "the promise may be for longer chains than there are",
+        "channel.length": "the guarantee may be for longer chains than there are",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
-        "longest": "how long the longest chain is; the promise must hold for it",
-        "epsilon": "a promise may be weaker than what follows from the channel, and none need be made",
+        "longest": "how long the longest chain is; the guarantee must hold for it",
+        "epsilon": "a guarantee may be weaker than what follows from the channel, and none need be made",
     }
     row_words: ClassVar[Mapping[str, str]] = {"dp_loss": "a release was charged {stated}; recomputed it is {true}"}
 
     def problem(self, certificate: SeriesCertificate, **more: Any) -> FlipProblem:
-        """The promise, and the channel that was drawn from."""
+        """The guarantee, and the channel that was drawn from."""
         c = certificate
         model = model_from_dict(c.model)
         if c.mechanism.name not in THEOREMS:
@@ -130,7 +130,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         )
 
     def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
-        """The channel of least noise; of one that is given, what it promises."""
+        """The channel of least noise; of one that is given, what it guarantees."""
         model, epsilon, length, adversary = flippable(problem.model), problem.epsilon, problem.length, problem.adversary
         if problem.noise is not None:
             return describe_noise(model, epsilon, adversary, length, problem.noise)
@@ -142,13 +142,13 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     def claims(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
         design = solution
-        promise = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
+        guarantee = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
         checked = CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary)
-        promise["statement"] += believing(made.data) + checked.misfit
+        guarantee["statement"] += believing(made.data) + checked.misfit
         records = sum(length * count for length, count in made.data["lengths"])
         return {
             **self.head_claims(made),
-            "guarantee": {name: Exact(value) for name, value in promise.items()},
+            "guarantee": {name: Exact(value) for name, value in guarantee.items()},
             **model_claims(design.model, checked),
             "mechanism": {"name": Exact(design.mechanism), "theorem": Exact(THEOREMS[design.mechanism])},
             "channel": {
@@ -174,7 +174,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         return chains == 1 and certificate["channel"]["length"] is None
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
-        """The channel and the promise."""
+        """The channel and the guarantee."""
         channel, guarantee = certificate["channel"], certificate["guarantee"]
         rows, constant = channel["matrix"], ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))
         return {
@@ -200,7 +200,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         return flip_charge(solution.channel.tolist(), **about, ranges=problem.ranges)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the channel or the noise; a promise of its own must follow from it and the model."""
+        """From the channel or the noise; a guarantee of its own must follow from it and the model."""
         about: dict[str, Any] = {
             "longest": charge.longest,
             "epsilon": charge.epsilon,
@@ -212,7 +212,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         if charge.kind == "noise-chain":
             noise = _shares(charge.facts["start"], charge.facts["transition"])
             if charge.epsilon is not None and model is not None and adversary is not None:
-                # Refuses noise that leaks more than its promise; another machine may round otherwise.
+                # Refuses noise that leaks more than its guarantee; another machine may round otherwise.
                 describe_noise(flippable(model), charge.epsilon * (1 + ROUNDING), adversary, length, noise)
             return noise_chain(noise.start, noise.transition, **about)
         channel = np.array(charge.facts["channel"], dtype=float)
@@ -222,7 +222,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             leaks = flip_bound(flippable(model).chains, channel, length, adversary)
             if not leaks <= charge.epsilon * (1 + BRACKET):
                 raise LedgerError(
-                    f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {leaks:.6g}"
+                    f"a flipped series guarantees {charge.epsilon:g}; recomputed it leaks up to {leaks:.6g}"
                 )
         return flip_charge(charge.facts["channel"], **about, ranges=charge.ranges)
 

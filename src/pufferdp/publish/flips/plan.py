@@ -1,4 +1,4 @@
-"""Local release of a series: the channel every record goes through, chosen for a model, a promise and a length."""
+"""Local release of a series: the channel every record goes through, chosen for a model, a guarantee and a length."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class ConstantAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class FlipDesign(Paged):
-    """A channel and what it promises. No data was read."""
+    """A channel and what it guarantees. No data was read."""
 
     model: SeriesModel
     epsilon: float
     adversary: Adversary
     length: int | None
-    """Records of the longest chain; None: the promise holds for any number."""
+    """Records of the longest chain; None: the guarantee holds for any number."""
     mechanism: str
     thresholds: tuple[tuple[int, ...], ...]
     """The channel in whole 2^-64ths, as it is drawn."""
@@ -73,7 +73,7 @@ class FlipDesign(Paged):
 
     @property
     def channel(self) -> Matrix:
-        """The law of the output of a record, one row a state; of a chain of flips in the long run."""
+        """The distribution of the output of a record, one row a state; of a chain of flips in the long run."""
         if self.noise is not None:
             rho = self.expected_noise
             return np.array([[1 - rho, rho], [rho, 1 - rho]])
@@ -108,7 +108,7 @@ class FlipDesign(Paged):
 
 
 def noise_dict(noise: ChainShares) -> dict[str, Any]:
-    """The law of a chain of flips, as in a certificate."""
+    """The distribution of a chain of flips, as in a certificate."""
     start, *rows = (drawn_channel([row]).tolist()[0] for row in (noise.start, *noise.transition))
     return {
         "start": start,
@@ -127,11 +127,11 @@ def design_flips(
     optimise: bool = False,
     noise_chain: Model | None = None,
 ) -> FlipDesign:
-    """The least noise on each record that keeps the promise; of noise that is given, what it promises.
+    """The least noise on each record that keeps the guarantee; of noise that is given, what it guarantees.
 
     Args:
         model: a chain or a list of chains.
-        epsilon: the promise.
+        epsilon: the guarantee.
         length: records of the longest chain; None for series of any length.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         optimise: with more than two states, search for a better channel than k-ary randomised response.
@@ -164,7 +164,7 @@ def describe(
     mechanism: str,
     shares: tuple[tuple[int, ...], ...],
 ) -> FlipDesign:
-    """What a channel promises; refuses one that does not keep the promise."""
+    """What a channel guarantees; refuses one that does not keep the guarantee."""
     chains, drawn = flip_chains(model), drawn_channel(shares)
     loss = flip_bound(chains, drawn, length, adversary)
     if not loss <= epsilon:
@@ -190,7 +190,9 @@ def noise_shares(noise: Model) -> ChainShares:
     if not isinstance(noise, MarkovChain) or noise.size != 2:
         raise ModelError("the noise must be one Markov chain of two states: no flip, and a flip", value=noise)
     if noise.any_start:
-        raise ModelError('the noise has start "any"; it needs a start: stationary, or the law of the first flip')
+        raise ModelError(
+            'the noise has start "any"; it needs a start: stationary, or the distribution of the first flip'
+        )
     start = noise.stationary if noise.given_start is None else noise.given_start
     return ChainShares.of(start, noise.transition)
 
@@ -198,7 +200,7 @@ def noise_shares(noise: Model) -> ChainShares:
 def describe_noise(
     model: SeriesModel, epsilon: float, adversary: Adversary, length: int | None, noise: ChainShares
 ) -> FlipDesign:
-    """What a chain of flips promises; refuses one that does not keep the promise."""
+    """What a chain of flips guarantees; refuses one that does not keep the guarantee."""
     if model.size != 2:
         raise NotApplicableError(
             f"the model has {model.size} states; noise that is a chain is for two: leave noise_chain= out",
@@ -214,7 +216,7 @@ def describe_noise(
     loss = class_noise_loss(model.chains, drawn, length, adversary).upper.worst
     if not loss <= epsilon:
         raise NotApplicableError(
-            f"the noise leaks up to {loss:.6g}, more than {epsilon:g}; choose noise that flips more, or promise less"
+            f"the noise leaks up to {loss:.6g}, more than {epsilon:g}; choose noise that flips more, or guarantee less"
         )
     changes, stays = noise.transition[0][1], noise.transition[1][0]
     return FlipDesign(

@@ -70,7 +70,7 @@ class Flip(Paged):
     design: FlipDesign
     """The channel that every record passed, and what it leaks."""
     certificate: SeriesCertificate
-    """What was promised and how, for anyone to verify without the data."""
+    """What was guaranteed and how, for anyone to verify without the data."""
     states: npt.NDArray[np.int16] | None = field(default=None, repr=False)
     """The flipped state of each row, negative where it is missing; None where they were written to a file."""
 
@@ -118,7 +118,7 @@ def flip(
         data: a CSV or Parquet file, or a pandas, polars, pyarrow or DuckDB frame.
         model: the chain, or the list of chains, the guarantee is for.
         column: the column with states or numbers.
-        epsilon: the promise.
+        epsilon: the guarantee.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by; it says where chains are cut, and is written beside the states.
         by: the column that tells people apart: one independent chain each; written beside the states.
@@ -128,7 +128,7 @@ def flip(
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read, flip and write only the records from this place of ``order`` on, itself included.
         last: only those up to this place, itself included; a date is the whole day. The series goes on before and
-            after what is read, and the promise is for all of it.
+            after what is read, and the guarantee is for all of it.
         bins: edges that turn numbers into states, where the model has none.
         optimise: with more than two states, search for a better channel than k-ary randomised response.
         noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
@@ -199,11 +199,11 @@ def flip_stream(
     dataset: str | None = None,
     accept_misfit: bool = False,
 ) -> Flip:
-    """Sanitise a stream of CSV lines as they come, in constant memory; the promise is for series of any length.
+    """Sanitise a stream of CSV lines as they come, in constant memory; the guarantee is for series of any length.
 
     With a ledger it is charged for any length as well, once its first lines have been read and before any is written.
     What is wrong with a later line ends the stream, and the charge stays. With ``first`` or ``last`` lines outside are
-    left out, and the charge is on the stretch that is asked for: nobody knows yet which of it will come.
+    left out, and the charge is on the segment that is asked for: nobody knows yet which of it will come.
     """
     return FlipStream(
         data=None,
@@ -251,7 +251,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         return coding_of(self.model)
 
     def check(self) -> None:
-        """Refuse a promise or a way of reading that does not go with the model."""
+        """Refuse a guarantee or a way of reading that does not go with the model."""
         self.reading.check(self.model)
         checks.epsilon(self.epsilon)
         if self.noise is not None:
@@ -267,7 +267,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
     def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
-        """The promise for chains of a length; of a part of a series, or of one with holes, for any length."""
+        """The guarantee for chains of a length; of a part of a series, or of one with holes, for any length."""
         return FlipProblem(
             model=self.model,
             epsilon=self.epsilon,
@@ -462,7 +462,7 @@ class FlipStream(FlipPublication[None]):
         again = self.reading.by is not None
         if again and any(chain.given_start is not None for chain in self.model.chains):
             raise NotApplicableError(
-                "the start law of the model is for the first record of a stream only, and this one may start again; "
+                "the model's start is for the first record of a stream only, and this one may start again; "
                 'use start "stationary" or "any"'
             )
 

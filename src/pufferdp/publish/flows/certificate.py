@@ -1,4 +1,4 @@
-"""The certificate of a private flow: a sibling of the one for answers, with a promise in total variation."""
+"""The certificate of a private flow: a sibling of the one for answers, with a guarantee in total variation."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pufferdp.publish.flows.problem import FlowProblem
 
 
 class FlowGuarantee(CertificatePart):
-    """The promise."""
+    """The guarantee."""
 
     privacy: Literal["orbit", "record", "joint"]
-    tau: float = Field(description="largest total variation between the laws of two releases")
+    tau: float = Field(description="largest total variation between the distributions of two releases")
     eta: float = Field(description="radius of the orbit: largest total variation between rows")
-    kernels: Literal["orbit", "centre"] = Field(description="which kernels the record promise holds for")
+    kernels: Literal["orbit", "centre"] = Field(description="which kernels the record guarantee holds for")
     start: str
     statement: str
-    not_promised: str
+    not_guaranteed: str
 
 
 class FlowQueryPart(CertificatePart):
@@ -104,43 +104,45 @@ class FlowCertificate(SealedCertificate):
 
 
 def guarantee(problem: FlowProblem) -> dict[str, Any]:
-    """The promise, in numbers and in words."""
+    """The guarantee, in numbers and in words."""
     own = isinstance(problem.model.start, str) and problem.model.start == "stationary"
     kernels = "centre" if problem.centre_only else "orbit"
     eta, tau = f"{problem.eta:g}", f"{problem.tau:g}"
     parts = []
     if problem.privacy is not Privacy.RECORD:
         parts.append(
-            f"Whichever chain with rows within a total variation of {eta} of the model's made the data, the law of "
-            f"this release differs from that under the model by a total variation of at most {tau}."
+            f"For every chain with rows within a total variation of {eta} of the model's, the distribution of this "
+            f"release differs from that under the model by a total variation of at most {tau}."
         )
     if problem.privacy is not Privacy.ORBIT:
         made = "the model" if problem.centre_only else f"any chain with rows within {eta} of the model's"
         parts.append(
-            f"For data made by {made}: for two values of any one record given the record before it, the laws of this "
-            f"release differ by a total variation of at most {tau}."
+            f"For data made by {made}: for two values of any one record given the record before it, the distributions "
+            f"of this release differ by a total variation of at most {tau}."
         )
     parts.append(
-        f"Whoever must guess between two such laws is right with a probability of at most {_success(problem)}."
+        f"An adversary who guesses between the two distributions is right with probability at most {_success(problem)}."
     )
     return {
         "privacy": str(problem.privacy),
         "tau": problem.tau,
         "eta": problem.eta,
         "kernels": kernels,
-        "start": "each law starts in its own stationary law" if own else "both laws start alike",
+        "start": "each distribution starts in its own stationary distribution"
+        if own
+        else "both distributions start alike",
         "statement": " ".join(parts),
-        "not_promised": NOT_PROMISED[problem.privacy],
+        "not_guaranteed": NOT_GUARANTEED[problem.privacy],
     }
 
 
-_LATER: Final = "nothing is promised towards somebody who knows records after the one that is hidden"
-NOT_PROMISED: Final = {
-    Privacy.ORBIT: "nothing is promised about single records, nor about chains outside the orbit",
-    Privacy.RECORD: f"nothing is promised about the chain itself, whose transition matrix may be learnt; {_LATER}",
+_LATER: Final = "nothing is guaranteed against an adversary who knows records after the target"
+NOT_GUARANTEED: Final = {
+    Privacy.ORBIT: "nothing is guaranteed about single records, nor about chains outside the orbit",
+    Privacy.RECORD: f"nothing is guaranteed about the chain itself, whose transition matrix may be learnt; {_LATER}",
     Privacy.JOINT: (
-        "each promise holds on its own; nothing is promised about a change of the chain and of a record at the same "
-        f"time, because knowing a record turns the past around and the two distances need not add up; {_LATER}"
+        "each guarantee holds on its own; none covers a change of both the chain and a record, because conditioning on "
+        f"a record changes the distribution of earlier records, so the two distances need not add up; {_LATER}"
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What a released flow says of the chain: transition matrix, stationary law and mixing, and how far noise blurs it.
+"""Estimates from a released flow: transition matrix, stationary distribution and mixing, with intervals for the noise.
 
 Nothing but the release and what is public goes in, so it costs no privacy. The repair ``log`` flattens a flow in a
 known way, and that is undone first. The ranges come from a simulation: the flow found stands for the true one, gets the
@@ -15,11 +15,11 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.bounds.orbits import dobrushin
-from pufferdp.models.chain import MarkovChain, irreducible_law
+from pufferdp.models.chain import MarkovChain, irreducible_distribution
 from pufferdp.models.simulate import seeded
 from pufferdp.publish.fits.publication import states_with_rows
 from pufferdp.publish.flows.problem import repaired
-from pufferdp.publish.noise import NoiseLaw
+from pufferdp.publish.noise import NoiseDistribution
 from pufferdp.publish.verdict import NOT_ESTIMABLE, estimable_share
 
 Table = tuple[tuple[float | None, ...], ...]
@@ -74,12 +74,12 @@ class FlowEstimates:
         }
 
 
-def estimate_chain(flow: Floats, law: NoiseLaw, kappa: float | None) -> FlowEstimates:
+def estimate_chain(flow: Floats, distribution: NoiseDistribution, kappa: float | None) -> FlowEstimates:
     """Estimates from a released flow (k×k), given the noise and the repair it was made with."""
     k = len(flow)
     estimate = _flattened_back(flow.ravel(), kappa)
     draws = int(min(_MOST, max(50, _CELLS // (k * k))))
-    noise = law.scale * seeded(_SEED).standard_normal((draws, k * k))
+    noise = distribution.scale * seeded(_SEED).standard_normal((draws, k * k))
     if kappa is None:
         simulated = repaired(estimate + noise, None)
     else:
@@ -105,7 +105,7 @@ def _flattened_back(flow: Floats, kappa: float | None) -> Floats:
 
 
 def _read(flows: Floats) -> Floats:
-    """Matrix, stationary law, coefficient and relaxation time of each flow in a row; nan where there is none."""
+    """Matrix, stationary distribution, coefficient and relaxation time of each flow; nan where there is none."""
     flows = np.where(flows < 2.0**-45, 0.0, flows)  # so little is what rounding leaves of nothing
     k = flows.shape[-1]
     reach = ((flows > 0) | np.eye(k, dtype=bool)).astype(float)
@@ -125,7 +125,7 @@ def _of_irreducible(flows: Floats) -> Floats:
     transition = flows / flows.sum(axis=2, keepdims=True)
     apart = [np.abs(transition - transition[:, x, None]).sum(axis=2).max(axis=1) for x in range(k)]
     coefficient = np.minimum(1.0, np.max(apart, axis=0) / 2)
-    numbers = transition.reshape(-1, k * k), irreducible_law(transition), coefficient[:, None]
+    numbers = transition.reshape(-1, k * k), irreducible_distribution(transition), coefficient[:, None]
     return np.concatenate([*numbers, _relaxation_times(transition)[:, None]], axis=1)
 
 
@@ -141,9 +141,9 @@ def _of_any(flow: Floats) -> Floats:
     matrix = out[: k * k].reshape(k, k)
     matrix[states] = 0.0
     matrix[np.ix_(states, states)] = chain.transition
-    law = np.zeros(k)
-    law[states] = chain.stationary
-    out[k * k : k * k + k] = law
+    distribution = np.zeros(k)
+    distribution[states] = chain.stationary
+    out[k * k : k * k + k] = distribution
     out[-2] = dobrushin(chain.transition)
     out[-1] = _relaxation_times(chain.transition[None])[0]
     return out

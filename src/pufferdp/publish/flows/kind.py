@@ -1,4 +1,4 @@
-"""A private flow as a kind of publication: its noise must follow from the orbit and the promise."""
+"""A private flow as a kind of publication: its noise must follow from the orbit and the guarantee."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FlowRequest:
     beta: float = 0.05
     """Accuracy is certified at probability 1−beta."""
     mechanism: str | None = None
-    """By name; the best that keeps the promise where none is named."""
+    """By name; the best that keeps the guarantee where none is named."""
     kappa: float | None = None
     """Of the repair ``log`` of a mechanism that is named; the best where none is given."""
     part: bool = False
@@ -65,7 +65,7 @@ class FlowRequest:
 
 
 class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
-    """Transition flows with a promise in total variation."""
+    """Transition flows with a guarantee in total variation."""
 
     schema = FLOW_SCHEMA
     certificate = FlowCertificate
@@ -91,7 +91,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     }
 
     def problem(self, certificate: FlowCertificate, **more: Any) -> FlowRequest:
-        """The orbit, the promise and the chains that were read."""
+        """The orbit, the guarantee and the chains that were read."""
         c = certificate
         model = chain_of(model_from_dict(c.model))
         if model is None:
@@ -121,7 +121,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         )
 
     def solve(self, problem: FlowRequest, progress: Progress) -> FlowCalibration:
-        """The noise and the repair that are named, or the best that keep the promise."""
+        """The noise and the repair that are named, or the best that keep the guarantee."""
         progress("simulating flows under the model")
         flow_problem = problem.problem
         if problem.mechanism is not None:
@@ -137,12 +137,12 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         flow, draws = _in_simplex(made.released, flow_problem.model.size), len(flow_problem.trial.noise)
         near = _ERRORS * math.sqrt(2) * ours.standard_error
         short = shortfall(flow_problem, noise)
-        promise = guarantee(flow_problem)
-        promise["statement"] += believing(made.data)
+        stated = guarantee(flow_problem)
+        stated["statement"] += believing(made.data)
         rule = Exact(noise.rule) if short is None else Exact("ours", words=f"{ours.mechanism} does not apply: {short}")
         return {
             **self.head_claims(made),
-            "guarantee": {name: Exact(value) for name, value in promise.items()},
+            "guarantee": {name: Exact(value) for name, value in stated.items()},
             "budget": {"kind": Exact(TOTAL_VARIATION), "tau": Exact(flow_problem.tau)},
             **model_claims(flow_problem.model),
             "query": {
@@ -162,7 +162,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
                 "distance": Near(noise.distance),
                 "sigma": Near(noise.sigma),
             },
-            "noise": {"kind": Exact(str(ours.law.kind)), "scale": Near(ours.law.scale)},
+            "noise": {"kind": Exact(str(ours.distribution.kind)), "scale": Near(ours.distribution.scale)},
             "repair": {"name": Exact(str(ours.repair)), "kappa": Exact(ours.kappa)},
             "expected_l1_error": Simulated(ours.expected_l1_error, rel=0.0, abs=near),
             # A quantile of one number errs no more than about the sum of all does.
@@ -180,7 +180,9 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             "public": Exact(public_facts(flow_problem)),
             "labels": Exact(list(flow_problem.labels)),
             "flow": Stated(flow.tolist()),
-            "estimates": Near(estimate_chain(flow, ours.law, ours.kappa).to_dict(), rel=_ROUNDING, abs=_ROUNDING),
+            "estimates": Near(
+                estimate_chain(flow, ours.distribution, ours.kappa).to_dict(), rel=_ROUNDING, abs=_ROUNDING
+            ),
             "warnings": self.warning_claims(made, flow_problem.model),
             "ledger": self.row_claims(problem, solution, made),
         }
@@ -217,32 +219,32 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         return replace(solution, noise=replace(solution.noise, sigma=stated["calibration"]["sigma"]))
 
     def charge(self, problem: FlowRequest, solution: FlowCalibration) -> Charge:
-        """Its tau, with what the promise is about."""
+        """Its tau, with what the guarantee is about."""
         return _charge(problem, solution.noise, solution.mechanism, solution.kappa)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the promise and the chains that the facts hold."""
-        facts, promise = charge.facts, FlowBudget.of(charge.facts.get("promise"))
+        """From the guarantee and the chains that the facts hold."""
+        facts, guarantee = charge.facts, FlowBudget.of(charge.facts.get("guarantee"))
         chain = None if model is None else chain_of(model)
-        if promise is None or chain is None:
-            raise LedgerError("a flow was charged without its promise, or under a model that is no Markov chain")
+        if guarantee is None or chain is None:
+            raise LedgerError("a flow was charged without its guarantee, or under a model that is no Markov chain")
         problem = FlowProblem(
             model=chain,
             lengths=tuple((a, b) for a, b in facts["lengths"]),
-            eta=promise.eta,
-            tau=promise.tau,
-            privacy=privacy_of(promise.privacy),
+            eta=guarantee.eta,
+            tau=guarantee.tau,
+            privacy=privacy_of(guarantee.privacy),
             add=facts["sum"] is True,
-            centre_only=promise.centre_only,
+            centre_only=guarantee.centre_only,
         )
         noise, repair = mechanism_named(problem, facts["mechanism"])
         if noise.sigma < problem.ours.sigma:
             raise LedgerError(
-                f"a flow had noise of sigma {noise.sigma:.10g}; its promise needs {problem.ours.sigma:.10g}"
+                f"a flow had noise of sigma {noise.sigma:.10g}; its guarantee needs {problem.ours.sigma:.10g}"
             )
         if (repair is Repair.LOG) != (facts["kappa"] is not None and facts["kappa"] > 0):
             raise LedgerError("a flow has a kappa above 0 for the repair log, and none otherwise")
-        request = FlowRequest(problem=problem, part="stretch" in facts, ranges=charge.ranges)
+        request = FlowRequest(problem=problem, part="segment" in facts, ranges=charge.ranges)
         return _charge(request, noise, facts["mechanism"], facts["kappa"])
 
 
@@ -267,12 +269,12 @@ def mechanism_named(problem: FlowProblem, name: str) -> tuple[FlowNoise, Repair]
 
 
 def shortfall(problem: FlowProblem, noise: FlowNoise) -> str | None:
-    """Why a noise does not keep the promise: it is below what our proof needs."""
+    """Why a noise does not keep the guarantee: it is below what our proof needs."""
     if noise.sigma >= problem.ours.sigma:
         return None
     return (
-        f"its noise of {noise.sigma:.4g} is below the {problem.ours.sigma:.4g} that the promise needs: it takes the "
-        "Dobrushin coefficient of two kernels only, and the record promise is for every kernel of the orbit"
+        f"its noise of {noise.sigma:.4g} is below the {problem.ours.sigma:.4g} that the guarantee needs: it takes the "
+        "Dobrushin coefficient of two kernels only, and the record guarantee is for every kernel of the orbit"
     )
 
 
@@ -280,7 +282,7 @@ def _charge(request: FlowRequest, noise: FlowNoise, mechanism: str, kappa: float
     problem = request.problem
     return flow_charge(
         model=model_digest(problem.model),
-        promise=problem.promise,
+        guarantee=problem.guarantee,
         add=problem.add,
         mechanism=mechanism,
         kappa=kappa,

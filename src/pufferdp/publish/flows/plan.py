@@ -25,7 +25,7 @@ class FlowCandidate:
 
     calibration: FlowCalibration
     reason: str | None
-    """Why it does not keep the promise; None where it does."""
+    """Why it does not keep the guarantee; None where it does."""
 
     @property
     def mechanism(self) -> str:
@@ -34,7 +34,7 @@ class FlowCandidate:
 
     @property
     def applies(self) -> bool:
-        """Whether the promise holds."""
+        """Whether the guarantee holds."""
         return self.reason is None
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,10 +44,10 @@ class FlowCandidate:
             "mechanism": self.mechanism,
             "applies": self.applies,
             "reason": self.reason,
-            "scale": c.law.scale,
+            "scale": c.distribution.scale,
             "sigma": c.noise.sigma,
             "lipschitz": c.lipschitz,
-            "noise": str(c.law.kind),
+            "noise": str(c.distribution.kind),
             "repair": str(c.repair),
             "kappa": c.kappa,
             "expected_l1_error": c.expected_l1_error,
@@ -109,12 +109,12 @@ def plan_flow(
     Args:
         model: the chain in the centre of the orbit.
         eta: radius of the orbit: the largest total variation between rows.
-        tau: the promise, a total variation between the laws of two releases.
+        tau: the guarantee, a total variation between the distributions of two releases.
         privacy: ``orbit``, ``record`` or ``joint``.
         length: records in one chain; or
         lengths: records in each of several chains.
         add: noise for the sum of both parts of joint, as in the poster.
-        centre_only: the record promise for data made by the centre alone.
+        centre_only: the record guarantee for data made by the centre alone.
         beta: accuracy is shown at probability 1−beta.
         progress: called with a few words before each step.
     """

@@ -25,7 +25,7 @@ from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows, seeded
 from pufferdp.publish.answers.estimate import simplex
-from pufferdp.publish.noise import Accuracy, NoiseKind, NoiseLaw
+from pufferdp.publish.noise import Accuracy, NoiseDistribution, NoiseKind
 
 SEED: Final = 8
 """Of the simulation that compares repairs; it touches no release."""
@@ -38,7 +38,7 @@ _LONGEST: Final = 20_000
 """Longer chains are not drawn: their flow lies so near its mean that the mean stands for it."""
 _KAPPAS: Final = np.logspace(-5, 2, 29)
 THEOREM: Final = (
-    "coupling by the Dobrushin coefficient, and the total variation of two normal laws (docs/theory/flow.md)"
+    "coupling by the Dobrushin coefficient, and the total variation of two normal distributions (docs/theory/flow.md)"
 )
 POSTER: Final = "Wasserstein to total variation for Gaussian noise (orbit and record privacy, poster)"
 
@@ -52,7 +52,7 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowProblem:
-    """One flow to be released: the centre of the orbit, the chains, the promise."""
+    """One flow to be released: the centre of the orbit, the chains, the guarantee."""
 
     model: MarkovChain
     """K0, the centre of the orbit."""
@@ -61,17 +61,17 @@ class FlowProblem:
     eta: float
     """Radius of the orbit in total variation."""
     tau: float
-    """The promise: total variation between the laws of two releases."""
+    """The guarantee: total variation between the distributions of two releases."""
     privacy: Privacy = Privacy.JOINT
     add: bool = False
     """Noise for the sum of both distances, as in the poster; the larger one is enough."""
     centre_only: bool = False
-    """The record promise for data made by K0 alone, and not by any kernel of the orbit."""
+    """The record guarantee for data made by K0 alone, and not by any kernel of the orbit."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "privacy", privacy_of(self.privacy))
-        object.__setattr__(self, "eta", self.promise.eta)
-        object.__setattr__(self, "tau", self.promise.tau)
+        object.__setattr__(self, "eta", self.guarantee.eta)
+        object.__setattr__(self, "tau", self.guarantee.tau)
         for length, count in self.lengths:
             checks.length(length)
             checks.length(count, "number of chains")
@@ -82,8 +82,8 @@ class FlowProblem:
         _ = self.ours  # a chain that never forgets is refused here, before any data is read
 
     @cached_property
-    def promise(self) -> FlowBudget:
-        """What is promised, as a ledger takes it."""
+    def guarantee(self) -> FlowBudget:
+        """What is guaranteed, as a ledger takes it."""
         return FlowBudget(tau=self.tau, eta=self.eta, privacy=str(self.privacy), centre_only=self.centre_only)
 
     @property
@@ -108,7 +108,7 @@ class FlowProblem:
 
     @cached_property
     def ours(self) -> FlowNoise:
-        """The noise that keeps the promise."""
+        """The noise that keeps the guarantee."""
         return our_noise(
             self.model.transition,
             self.transitions,
@@ -129,16 +129,18 @@ class FlowProblem:
         """Flows under the model and noise to try repairs on."""
         return _trial(self)
 
-    def law(self, noise: FlowNoise, kappa: float | None) -> NoiseLaw:
+    def distribution(self, noise: FlowNoise, kappa: float | None) -> NoiseDistribution:
         """The noise that is drawn: on the flow, or with a kappa on log(F+kappa)."""
         d = self.model.size
         if kappa is None:
-            return NoiseLaw(kind=NoiseKind.GAUSSIAN, scale=noise.sigma, coordinates=d * d, unit=1 / self.transitions)
+            return NoiseDistribution(
+                kind=NoiseKind.GAUSSIAN, scale=noise.sigma, coordinates=d * d, unit=1 / self.transitions
+            )
         # A computed logarithm is off by a few units in its last place; over d² numbers and both sides that adds this
         # much to the distance.
         rounding = 2 * d * 2.0**-51 * (2 + max(abs(math.log(kappa)), math.log1p(kappa)))
         scale = noise.sigma / kappa + rounding / (self.tau * noise.factor)
-        return NoiseLaw(kind=NoiseKind.GAUSSIAN, scale=scale, coordinates=d * d)
+        return NoiseDistribution(kind=NoiseKind.GAUSSIAN, scale=scale, coordinates=d * d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +169,7 @@ class FlowCalibration:
     repair: Repair
     kappa: float | None
     """For the repair ``log``."""
-    law: NoiseLaw
+    distribution: NoiseDistribution
     expected_l1_error: float
     """Of the released flow under the model, simulated."""
     standard_error: float
@@ -226,7 +228,7 @@ def calibrate(
         noise=noise,
         repair=repair,
         kappa=kappa,
-        law=problem.law(noise, kappa),
+        distribution=problem.distribution(noise, kappa),
         expected_l1_error=float(errors.mean()),
         standard_error=float(errors.std(ddof=1)) / math.sqrt(trial.drawn),
         accuracy=Accuracy(

@@ -97,7 +97,7 @@ def flow(
         model: the chain in the centre of the orbit.
         column: the column with states or numbers.
         eta: radius of the orbit: the largest total variation between rows.
-        tau: the promise, a total variation between the laws of two releases.
+        tau: the guarantee, a total variation between the distributions of two releases.
         privacy: ``orbit``, ``record`` or ``joint``.
         order: the column to sort by, or ``"rows"``, as in ``Series``.
         by: the column that tells people apart: one independent chain each.
@@ -110,7 +110,7 @@ def flow(
             same: both bounds hold for a chain that goes on unseen before and after (docs/theory/flow.md).
         bins: edges that turn numbers into states, where the model has none.
         add: noise for the sum of both parts of joint, as in the poster.
-        centre_only: the record promise for data made by the centre alone.
+        centre_only: the record guarantee for data made by the centre alone.
         mechanism: a candidate of the plan by name; the best by default.
         beta: accuracy is certified at probability 1−beta.
         sampler: where noise comes from; the operating system by default.
@@ -165,14 +165,14 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
     kind = KIND
 
     def check(self) -> None:
-        """Refuse a promise or a way of reading that does not go with the model."""
+        """Refuse a guarantee or a way of reading that does not go with the model."""
         self._problem_for(((2, 1),))
         checks.probability(self.beta, "beta")
         self.reading.check(self.model)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
-        """The data set must keep a budget for this very promise."""
-        ledger.expect_flow(dataset, model=self.model, promise=self._problem_for(((2, 1),)).promise)
+        """The data set must keep a budget for this very guarantee."""
+        ledger.expect_flow(dataset, model=self.model, guarantee=self._problem_for(((2, 1),)).guarantee)
 
     def read(self) -> ExactFlow:
         """The exact transitions."""
@@ -202,7 +202,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         )
 
     def solve(self, problem: FlowRequest, exact: ExactFlow) -> FlowCalibration:
-        """The noise; one that is named must keep the promise."""
+        """The noise; one that is named must keep the guarantee."""
         solution = super().solve(problem, exact)
         short = shortfall(problem.problem, solution.noise)
         if short is not None:
@@ -219,7 +219,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         with charged.certifying(flow, lambda: f"the noisy flow is {flow}"):
             made = self.made(self.model, exact.facts, charged, flow)
             certificate = self.kind.certify(problem, solution, made)
-            estimates = estimate_chain(released, solution.law, solution.kappa)
+            estimates = estimate_chain(released, solution.distribution, solution.kappa)
             guess = flow_problem.trial.guess
             return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=guess)
 
@@ -229,8 +229,8 @@ def _noisy(
 ) -> Floats:
     counts, kappa = transitions.ravel(), calibration.kappa
     if kappa is None:
-        noisy = np.asarray(draw(calibration.law, [int(c) for c in counts], sampler)) / problem.transitions
+        noisy = np.asarray(draw(calibration.distribution, [int(c) for c in counts], sampler)) / problem.transitions
     else:
         scores = np.log(counts / problem.transitions + kappa)
-        noisy = np.asarray(draw(calibration.law, [float(s) for s in scores], sampler))
+        noisy = np.asarray(draw(calibration.distribution, [float(s) for s in scores], sampler))
     return repaired(noisy, kappa).reshape(transitions.shape)

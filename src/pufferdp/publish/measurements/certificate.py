@@ -18,12 +18,12 @@ from pufferdp.publish.certificate import (
 
 AUTHOR: Final = (
     "the DP loss of the measurement is what its own privacy map states; that map is trusted and not checked here, and "
-    "an error in it is an error in this promise"
+    "an error in it is an error in this guarantee"
 )
 TRUSTED: Final = (
     "Assumption: the privacy map of the measurement is correct. It is the other library's own, trusted and not checked."
 )
-"""The sentence of the promise on what it is conditional on."""
+"""The sentence of the guarantee on what it is conditional on."""
 
 
 class MeasurementPart(CertificatePart):
@@ -39,7 +39,7 @@ class MeasurementPart(CertificatePart):
 
 
 class MeasurementCertificate(SealedCertificate):
-    """Everything needed to check later how a stated DP loss became a promise, without the data."""
+    """Everything needed to check later how a stated DP loss became a guarantee, without the data."""
 
     schema_: Literal["pufferdp-measurement-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")

@@ -118,7 +118,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
         "answer": "what the measurement returned",
-        "measurement": "what its map states; the promise must follow from it",
+        "measurement": "what its map states; the guarantee must follow from it",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
@@ -129,7 +129,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         "facts.measure": "of the measurement",
     }
     row_words: ClassVar[Mapping[str, str]] = {
-        "epsilon": "a measurement promises {stated}; recomputed it is {true}",
+        "epsilon": "a measurement guarantees {stated}; recomputed it is {true}",
     }
 
     def problem(self, certificate: MeasurementCertificate, **more: Any) -> MeasurementProblem:
@@ -167,7 +167,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     def claims(self, problem: MeasurementProblem, solution: Carried, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
         chains = problem.chains
-        # In words it is the promise that is stated, which must be near ours: rounding must not decide a sentence.
+        # In words it is the guarantee that is stated, which must be near ours: rounding must not decide a sentence.
         stated = {} if made.stated is None else made.stated["guarantee"]
         epsilon = stated.get("epsilon", solution.epsilon)
         delta = (stated.get("delta") or 0.0) if stated else solution.delta
@@ -217,9 +217,9 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         return {"answer": Exact(certificate["answer"])}
 
     def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
-        """With the promise of the certificate."""
-        promise = stated["guarantee"]
-        return replace(solution, epsilon=promise["epsilon"], delta=promise.get("delta") or 0.0)
+        """With the guarantee of the certificate."""
+        guarantee = stated["guarantee"]
+        return replace(solution, epsilon=guarantee["epsilon"], delta=guarantee.get("delta") or 0.0)
 
     def charge(self, problem: MeasurementProblem, solution: Carried) -> Charge:
         """The pair that its map states, on every record that was read."""
@@ -245,7 +245,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """The promise that follows from the pair of a charge."""
+        """The guarantee that follows from the pair of a charge."""
         if model is None:
             return None
         facts = charge.facts

@@ -60,7 +60,7 @@ class StatedLoss:
         best = least_epsilon(curve, self.profile, delta) if delta > 0 else None
         if best is None:
             what = f"{delta:g} is too small for it" if delta > 0 else "it has none that is 0: give one, such as 1e-6"
-            raise NotApplicableError(f"the measurement keeps a promise with a delta, and {what}", value=delta)
+            raise NotApplicableError(f"the measurement keeps a guarantee with a delta, and {what}", value=delta)
         return best
 
 

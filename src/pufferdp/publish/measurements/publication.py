@@ -44,7 +44,7 @@ class MeasurementRelease(Paged):
 
     answer: Output
     certificate: MeasurementCertificate
-    """What was promised and how, for anyone to verify without the data."""
+    """What was guaranteed and how, for anyone to verify without the data."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer and the certificate."""
@@ -65,14 +65,14 @@ def release_measurement(
     accept_misfit: bool = False,
     progress: Progress | None = None,
 ) -> MeasurementRelease:
-    """Release what an OpenDP measurement returns, with the promise that its stated DP loss makes here.
+    """Release what an OpenDP measurement returns, with the guarantee that its stated DP loss makes here.
 
     Args:
         series: the data, and how they are read.
         measurement: an OpenDP measurement on a vector of the column's values.
         model: a chain, a clock, a hidden chain or a class of them.
-        epsilon: the most that may be promised; refused where the measurement leaks more.
-        delta: the most that may be promised beside it.
+        epsilon: the most that may be guaranteed; refused where the measurement leaks more.
+        delta: the most that may be guaranteed beside it.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         clip: the measurement gets the numbers of the data, clipped to this range, where the states have none.
         ledger: where it is charged before it is run: a Ledger, its file or its URL.
@@ -175,7 +175,7 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         return problem
 
     def _carried(self, lengths: Lengths, holes: bool = False, ranges: Ranges = EVERYTHING) -> MeasurementProblem:
-        """The problem, with its pair; refused where the pair leaks more than may be promised."""
+        """The problem, with its pair; refused where the pair leaks more than may be guaranteed."""
         blank = MeasurementProblem(
             model=self.model,
             lengths=lengths,
@@ -192,14 +192,14 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         curve = curve_of_every_algorithm(blank.chains)
         leaked = self.stated.carried(curve, self.delta)
         if leaked.epsilon > self.epsilon or leaked.delta > self.delta:
-            promised, allowed = (
+            guaranteed, allowed = (
                 f"{epsilon:g}" + (f" with a delta of {delta:g}" if leaked.delta else "")
                 for epsilon, delta in ((leaked.epsilon, leaked.delta), (self.epsilon, self.delta))
             )
             pair = f"({leaked.dp_loss:g}, {leaked.dp_delta:g})" if leaked.dp_delta else f"{leaked.dp_loss:g}"
             raise NotApplicableError(
-                f"the measurement's map states a DP loss of {pair}, which leaks {promised} here, and at most {allowed} "
-                f"may be promised: a loss of {curve.inverse(self.epsilon):.6g} would fit",
+                f"the measurement's map states a DP loss of {pair}, which leaks {guaranteed} here, more than the "
+                f"{allowed} allowed: a loss of {curve.inverse(self.epsilon):.6g} would fit",
                 value=leaked.epsilon,
             )
         decisive = carried_by(curve, leaked).curve

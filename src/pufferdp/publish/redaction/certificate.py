@@ -1,4 +1,4 @@
-"""Certificates of redacted series: what was promised, and the design that is enough to check it."""
+"""Certificates of redacted series: what was guaranteed, and the design that is enough to check it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LISTED: Final = 100_000
 
 
 class HidingPart(CertificatePart):
-    """The promise."""
+    """The guarantee."""
 
     adversary: str
     knows: str
@@ -40,7 +40,7 @@ class HidingPart(CertificatePart):
 
 
 class BlockPart(CertificatePart):
-    """A stretch that is not all released."""
+    """A segment that is not all released."""
 
     first: int = Field(ge=1, description="its first position")
     redaction_probabilities: list[list[float]] = Field(description="one list a record, one probability a value")
@@ -57,7 +57,7 @@ class SeriesPart(DataPart):
 
 
 class EarlierPart(CertificatePart):
-    """An earlier redaction of the same data, for which this one was designed as well: the promise is for both."""
+    """An earlier redaction of the same data, for which this one was designed as well: the guarantee is for both."""
 
     sha256: str = Field(description="the hash of its certificate")
     private: list[int] = Field(description="its private rows")
@@ -78,7 +78,7 @@ class RedactionCertificate(SealedCertificate):
         default=None, description="what the data said about the model; only where the model file has checks"
     )
     mechanism: MechanismPart
-    leakage: float = Field(description="exact, about the private record or stretch that is hardest to hide")
+    leakage: float = Field(description="exact, about the private record or segment that is hardest to hide")
     utility: float = Field(description="expected fraction of records released")
     blocks: list[BlockPart] = Field(description="every other record is released")
     data: SeriesPart
@@ -99,11 +99,11 @@ def knows_text(adversary: Adversary, known: Sequence[int]) -> str:
 
 
 def statement(hiding: RedactionProblem, known: Sequence[int], *, after: bool = False) -> str:
-    """The promise in one sentence; ``known`` are the rows that the adversary knows."""
+    """The guarantee in one sentence; ``known`` are the rows that the adversary knows."""
     sees = "this and the earlier redacted series" if after else "the redacted series"
     one = len(hiding.secrets) == 1
     if hiding.whole:
-        records = "the private records, taken together," if one else "any one private stretch, taken as a whole,"
+        records = "the private records, taken together," if one else "any one private segment, taken as a whole,"
         between = f"any two ways that {records} can have gone"
     else:
         between = f"two values of {'the private record' if one else 'any one private record'}"
@@ -119,7 +119,7 @@ def public_facts(chain: MarkovChain, rows: int, kept: Sequence[str]) -> list[str
     """What a redaction takes to be known to everyone, with the columns that it keeps."""
     columns = "the columns that say whose and when a record is, where they are written beside it"
     if kept:
-        columns += f", and the kept {columns_text(kept)}, which the promise does not cover"
+        columns += f", and the kept {columns_text(kept)}, which the guarantee does not cover"
     facts = [
         f"how many records there are ({rows}) and where values are missing",
         "which records are private, the model, the redaction probabilities and every number in this certificate",

@@ -68,7 +68,7 @@ class RedactionRequest:
     """What is to be hidden, and where it is in the data."""
 
     hiding: RedactionProblem
-    """The promise for the whole series, by positions."""
+    """The guarantee for the whole series, by positions."""
     private: tuple[int, ...]
     """The private rows, in the order of their positions."""
     known: tuple[int, ...]
@@ -80,7 +80,7 @@ class RedactionRequest:
     mark: str
     method: str | None = None
     stated_blocks: Sequence[StatedBlock] | None = None
-    """A design that is given: first position and redaction probabilities of each stretch that is not all released."""
+    """A design that is given: first position and redaction probabilities of each segment that is not all released."""
     earlier: Design | None = None
     """The design of an earlier redaction, to be designed together with."""
     after: EarlierPart | None = None
@@ -104,12 +104,12 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         "after": "which redaction came before; its certificate can be verified by itself",
         "guarantee.private": "which rows stand at the private positions, where a column says the order",
         "mechanism.name": "which of the methods found the design; what it leaks follows from the design itself",
-        "data.kept": "which other columns were written; the promise says what is believed of them",
+        "data.kept": "which other columns were written; the guarantee says what is believed of them",
         "data.chains": "where the chains end; the leakage must be right for them",
         "data.private": "where the private rows stand, where a column says the order; the leakage must be right there",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
-        "facts.epsilon": "a promise may be weaker than what the design leaks",
+        "facts.epsilon": "a guarantee may be weaker than what the design leaks",
         "facts.rows": "how many rows there are outside the chains",
         "facts.earlier": "what an earlier redaction leaked; that one has a row of its own",
         "facts.method": "which method found the design",
@@ -124,7 +124,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     }
 
     def problem(self, certificate: RedactionCertificate, **more: Any) -> RedactionRequest:
-        """The promise, and the design that was drawn from."""
+        """The guarantee, and the design that was drawn from."""
         c = certificate
         chain, g = redactable(model_from_dict(c.model)), c.guarantee
         Reading.stated(c.data).check_stated(chain)
@@ -185,7 +185,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             for block in redacted_blocks(problem.chains, solution)
         ]
         check_kept(made.data)
-        promise = statement(hiding, known, after=after is not None)
+        guarantee = statement(hiding, known, after=after is not None)
         checked = CheckedGuarantee(model=hiding.chain, epsilon=epsilon, adversary=adversary)
         whole: dict[str, Claim | Claims] = {"whole": Exact(True)} if hiding.whole else {}
         return {
@@ -197,7 +197,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
                 **whole,
-                "statement": Exact(promise + believing(made.data) + checked.misfit),
+                "statement": Exact(guarantee + believing(made.data) + checked.misfit),
             },
             **model_claims(hiding.chain, checked),
             "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
@@ -219,7 +219,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         }
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
-        """The promise, what it costs, and how likely each value of each row is redacted."""
+        """The guarantee, what it costs, and how likely each value of each row is redacted."""
         guarantee, blocks, data = certificate["guarantee"], certificate["blocks"], certificate["data"]
         problem, kept = self.problem(RedactionCertificate.model_validate(certificate)), data["kept"]
         named = [data[key] for key in ("by", "order", "column") if data[key] is not None]
@@ -309,7 +309,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         designs = self.solve(problem, silent)
         leakage = max(design.leakage for design in designs)
         if leakage > facts["epsilon"] * (1 + _ROUNDING):
-            raise LedgerError(f"a redaction promises {facts['epsilon']:g}; recomputed it leaks {leakage:.10g}")
+            raise LedgerError(f"a redaction guarantees {facts['epsilon']:g}; recomputed it leaks {leakage:.10g}")
         own = self.charge(problem, designs)
         if charge.together is None:
             return own
@@ -320,7 +320,7 @@ KIND: Final = RedactionKind()
 
 
 def redacted_blocks(chains: Sequence[Span], designs: Sequence[Design]) -> list[Block]:
-    """The stretches that are not all released, in positions of the series."""
+    """The segments that are not all released, in positions of the series."""
     return [
         Block(first - 1 + block.first, block.marks)
         for (first, _), design in zip(chains, designs, strict=True)

@@ -40,16 +40,16 @@ class TimeRange:
     def parse(cls, text: str) -> TimeRange:
         """Read ``A..B``, a time or a date; refuses what is none, before any data is read."""
         first, between, last = (part.strip() for part in text.partition(_TO))
-        stretch = cls(first=first, last=last if between else first, text=text.strip())
+        segment = cls(first=first, last=last if between else first, text=text.strip())
         try:
-            _, low, high = read_ends(stretch.first, stretch.last, ("utc", "time"))
+            _, low, high = read_ends(segment.first, segment.last, ("utc", "time"))
         except DataError as error:
             raise ParameterError(
-                f"private is {stretch.text!r}, and {error}; a range of them is A..B", value=text
+                f"private is {segment.text!r}, and {error}; a range of them is A..B", value=text
             ) from None
         if low is None or high is None or low > high:
-            raise ParameterError(f"private is {stretch.text!r}; the first time comes first", value=text)
-        return stretch
+            raise ParameterError(f"private is {segment.text!r}; the first time comes first", value=text)
+        return segment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,16 +110,16 @@ class PrivateRecords:
                 value=self.times[0].text,
             )
         rows = set(self.rows)
-        for stretch in self.times:
-            inside = placement.rows_between(stretch.first, stretch.last)
+        for segment in self.times:
+            inside = placement.rows_between(segment.first, segment.last)
             if not inside:
                 raise ParameterError(
-                    f"private is {stretch.text!r}, and no row has {table.layout.order!r} there: name a time that a row "
+                    f"private is {segment.text!r}, and no row has {table.layout.order!r} there: name a time that a row "
                     "has, or a range A..B with at least one row",
-                    value=stretch.text,
+                    value=segment.text,
                 )
             if len(inside) > MOST_ROWS:
-                raise _too_many(stretch.text)
+                raise _too_many(segment.text)
             rows.update(inside)
         return tuple(sorted(rows))
 

@@ -149,8 +149,8 @@ def redact(
         private: the records to hide; the value of each is always redacted. Rows, counted from 1 as the data has them
             (``1000``, ``"100-111"``), or where ``order`` holds times, times and ranges of them, both ends included:
             ``"2024-05-03T08:00..2024-05-03T09:00"``, ``"2024-05-03"`` for the whole day, of everybody.
-        epsilon: the promise for each of them, or for each stretch of them with ``whole``.
-        keep: other columns to write, as they are; the promise believes that they tell nothing about ``column``.
+        epsilon: the guarantee for each of them, or for each segment of them with ``whole``.
+        keep: other columns to write, as they are; the guarantee believes that they tell nothing about ``column``.
             Without it only ``column``, ``order`` and ``by`` are written.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
         overwrite: whether a file that is there already may be replaced.
@@ -164,7 +164,7 @@ def redact(
             number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"keep"`` (a missing value is an unobserved time step).
         independent: that the values of ``by`` are independent, although they do not look like people.
-        first: refused, and ``last`` too: a redaction is of a whole series, and a stretch is cut from what it writes.
+        first: refused, and ``last`` too: a redaction is of a whole series, and a segment is cut from what it writes.
         last: the same.
         bins: edges that turn numbers into states, where the model has none.
         mark: what stands for a redacted record; it must be no state.
@@ -251,7 +251,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
 
     @cached_property
     def hiding(self) -> RedactionProblem:
-        """The promise, for as many records as must be there; where only times are named, for some row."""
+        """The guarantee, for as many records as must be there; where only times are named, for some row."""
         rows = self.private.rows
         if self.private.times and not rows:
             rows = (max(self.known, default=0) + 1,)
@@ -291,7 +291,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         return nullcontext() if self.file is None else self.file.room()
 
     def check(self) -> None:
-        """Refuse a promise, a mark, a file or an earlier redaction that does not go with the model."""
+        """Refuse a guarantee, a mark, a file or an earlier redaction that does not go with the model."""
         chain = self.hiding.chain
         redaction_mechanism(self.method)
         check_mark(self.mark, chain)
@@ -300,9 +300,9 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         self.private.check(self.reading.check(chain))
         if self.reading.is_part:
             raise NotApplicableError(
-                f"a redaction is of a whole series, and not of a stretch {self.reading.layout.stretch}: what comes "
+                f"a redaction is of a whole series, and not of a segment {self.reading.layout.segment}: what comes "
                 "before and after may be known or published, and would give the private records away; redact the whole "
-                "series, and keep the rows of the stretch from what it writes"
+                "series, and keep the rows of the segment from what it writes"
             )
 
     @property
@@ -434,7 +434,7 @@ class Earlier:
         if before.whole is not hiding.whole:
             raise ParameterError(
                 "the earlier redaction hides "
-                + ("stretches as a whole" if before.whole else "each private record for itself")
+                + ("segments as a whole" if before.whole else "each private record for itself")
                 + f", and so does one designed together with it: whole={before.whole}",
                 value=hiding.whole,
             )

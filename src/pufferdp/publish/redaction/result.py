@@ -41,13 +41,13 @@ class Redaction(Paged):
     mark: str = MARK
     """What stands for a redacted record."""
     certificate: RedactionCertificate | None = None
-    """What was promised, where data was redacted."""
+    """What was guaranteed, where data was redacted."""
     data: Any = field(default=None, repr=False)
     """The redacted frame, where a frame was given and no file was named."""
 
     @property
     def hiding(self) -> RedactionProblem:
-        """The promise and the model, as for the first chain."""
+        """The guarantee and the model, as for the first chain."""
         return self.designs[0][1].hiding
 
     @property
@@ -93,7 +93,7 @@ class Redaction(Paged):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Other columns that were written as they are, which the promise does not cover."""
+        """Other columns that were written as they are, which the guarantee does not cover."""
         return () if self.certificate is None else tuple(self.certificate.data.kept)
 
     @property
@@ -103,7 +103,7 @@ class Redaction(Paged):
 
     @property
     def leakage(self) -> float:
-        """The exact leakage about the private record, or stretch, that is hardest to hide."""
+        """The exact leakage about the private record, or segment, that is hardest to hide."""
         return max(design.leakage for _, design in self.designs)
 
     def leakage_to(self, adversary: Adversary | str) -> float:
@@ -116,16 +116,16 @@ class Redaction(Paged):
         return 1 - math.fsum(design.redacted for _, design in self.designs) / self.records
 
     @property
-    def stretches(self) -> tuple[Block, ...]:
-        """The stretches that are not all released, in positions of the series."""
+    def segments(self) -> tuple[Block, ...]:
+        """The segments that are not all released, in positions of the series."""
         return tuple(Block(first - 1 + b.first, b.marks) for first, design in self.designs for b in design.blocks)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The stretches that are not all released, in rows of the data."""
+        """The segments that are not all released, in rows of the data."""
         if self.row_at is None:
-            return self.stretches
-        each = [(b.first + n, row) for b in self.stretches for n, row in enumerate(b.marks)]
+            return self.segments
+        each = [(b.first + n, row) for b in self.segments for n, row in enumerate(b.marks)]
         there = [(self.row_at[position], row) for position, row in each if position in self.row_at]
         lines = sorted((number, tuple(row.tolist())) for number, row in there)
         parts: list[Block] = []

@@ -2,7 +2,7 @@
 
 Released records are known, so they are no records of the model any more. A mark is soft evidence: it stands for value v
 with weight Pr(mark | v), so the chain is tilted by these weights and becomes inhomogeneous. Given the released records,
-stretches of marks are independent of each other. A release calibrated on the tilted model adds to the leakage of the
+segments of marks are independent of each other. A release calibrated on the tilted model adds to the leakage of the
 redaction. One calibrated on the plain chain does not: marks make rare values likelier than it says.
 """
 
@@ -30,7 +30,7 @@ Output = Mapping[int, int | None]
 
 
 def tilted_model(design: Design, output: Output) -> BayesianNetwork:
-    """The law of the marked records given the redacted output: a network with one node a mark, named by its record.
+    """The distribution of the marked records given the redacted output: a network with one node per mark.
 
     Args:
         design: the design that was applied.
@@ -74,9 +74,11 @@ def tilted_nodes(design: Design, output: Output, names: Mapping[int, str], missi
         for t in range(first, last + 1):
             if t in marks:
                 joint = moves * (weights[t] * after[t - first])[None, :]
-                # Rows of values that cannot have been are never used; any law will do.
+                # Rows of values that cannot have been are never used; any distribution will do.
                 anything = np.full(chain.size, 1 / chain.size)
-                table = np.array([_law(row) if p else anything for row, p in zip(joint, possible, strict=True)])
+                table = np.array(
+                    [_distribution(row) if p else anything for row, p in zip(joint, possible, strict=True)]
+                )
                 possible = np.asarray((table[possible] > 0).any(axis=0))
                 name = names.get(t, str(t))
                 given = {"table": table[0]} if parent is None else {"table": table, "parents": (parent,)}
@@ -136,7 +138,7 @@ def _known(output: Output, record: int) -> int:
     return value
 
 
-def _law(weights: Vector) -> Vector:
+def _distribution(weights: Vector) -> Vector:
     total = weights.sum()
     if not total > 0:
         raise DataError("this output is impossible under the model and the design; check both")

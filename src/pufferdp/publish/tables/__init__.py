@@ -1,1 +1,1 @@
-"""Tables: one or several questions, asked of every group of records at once, for one promise."""
+"""Tables: one or several questions, asked of every group of records at once, for one guarantee."""

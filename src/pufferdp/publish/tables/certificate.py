@@ -109,7 +109,7 @@ class TableCertificate(SealedCertificate):
 
 
 def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:
-    """The promise of a table, what it takes to be public, and what it believes."""
+    """The guarantee of a table, what it takes to be public, and what it believes."""
     several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     sentences = [

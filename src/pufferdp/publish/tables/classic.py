@@ -17,7 +17,7 @@ from pufferdp.models.base import Model
 from pufferdp.publish.answers.estimate import simplex
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, check_released
 from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseLaw, Sampler, draw, in_doubles
+from pufferdp.publish.noise import NoiseDistribution, Sampler, draw, in_doubles
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
 _THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
@@ -70,17 +70,17 @@ class ClassicQuestion(Question):
     def noise(self, model: Model, dp_loss: float, beta: float, records: int = 0) -> QuestionNoise:
         """Noise of scale L/tau, rounded up."""
         bound = self._bound(model)
-        law = self._law(bound, scale_of(bound.lipschitz, dp_loss))
+        distribution = self._distribution(bound, scale_of(bound.lipschitz, dp_loss))
         if bound.range is not None:  # released sums are doubles, and no larger than that of all records
-            law = replace(law, rounding=math.ulp(records * max(map(abs, bound.range))))
+            distribution = replace(distribution, rounding=math.ulp(records * max(map(abs, bound.range))))
         return QuestionNoise(
-            kind=str(law.kind),
-            scale=law.scale,
-            alpha=float(law.accuracy(beta).alpha),
+            kind=str(distribution.kind),
+            scale=distribution.scale,
+            alpha=float(distribution.accuracy(beta).alpha),
             beta=beta,
             about="counts" if self.query.counts_states else "values",
             theorem=_THEOREM,
-            balanced=law.balanced,
+            balanced=distribution.balanced,
             divided=self.query.divided is not None,
         )
 
@@ -88,19 +88,21 @@ class ClassicQuestion(Question):
         self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
     ) -> list[Row]:
         """One draw for all groups, whose noise is independent."""
-        law, sizes = self._law(self._bound(model), noise.scale), [group.size for group in groups]
+        distribution, sizes = self._distribution(self._bound(model), noise.scale), [group.size for group in groups]
         if self.query.kind in _HISTOGRAMS:
             exact = np.array([group.histogram for group in groups]).reshape(len(groups), -1)
-            noisy = noisy_rows(law, exact, sampler)
+            noisy = noisy_rows(distribution, exact, sampler)
             return [self._divide(row, size) for row, size in zip(noisy, sizes, strict=True)]
         if self.query.kind is QueryKind.COUNT:
             state = model.labels.index(self.query.state or "")
-            return [(v,) for v in draw(law, [int(group.histogram[state]) for group in groups], sampler)]
+            return [(v,) for v in draw(distribution, [int(group.histogram[state]) for group in groups], sampler)]
         low, high = self._bound(model).range or (0.0, 1.0)
         sums = [_sum_above(low, group) for group in groups]
         # Sums are rounded to doubles, and what that can add to a move is added to the noise.
         ulp = math.ulp((high - low) * max([1, *sizes]))
-        wider = NoiseLaw(kind=law.kind, scale=law.scale * (1 + 6 * ulp / (high - low)), coordinates=1)
+        wider = NoiseDistribution(
+            kind=distribution.kind, scale=distribution.scale * (1 + 6 * ulp / (high - low)), coordinates=1
+        )
         drawn = zip(draw(wider, sums, sampler), sizes, strict=True)
         return [self._divide((float(Fraction(v) + size * Fraction(low)),), size) for v, size in drawn]
 
@@ -161,11 +163,11 @@ class ClassicQuestion(Question):
         """The query before it is divided by the records of a group: as if there were one."""
         return self.query.on(model, 1)
 
-    def _law(self, bound: BoundQuery, scale: float) -> NoiseLaw:
-        law = NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels))
-        if not bound.balanced or self.independent or law.counts_scale > LARGEST_SCALE:
-            return law
-        return NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
+    def _distribution(self, bound: BoundQuery, scale: float) -> NoiseDistribution:
+        distribution = NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels))
+        if not bound.balanced or self.independent or distribution.counts_scale > LARGEST_SCALE:
+            return distribution
+        return NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
 
     def _divide(self, numbers: Row, size: int) -> Row:
         if self.query.divided is None:
@@ -196,11 +198,13 @@ def takes_long(numbers: int, groups: int) -> bool:
     return numbers > 2 and groups * 4 * math.sqrt(numbers) * numbers > _MOST_DRAWS
 
 
-def noisy_rows(law: NoiseLaw, exact: NDArray[np.int64], sampler: Sampler) -> list[Row]:
+def noisy_rows(distribution: NoiseDistribution, exact: NDArray[np.int64], sampler: Sampler) -> list[Row]:
     """Noisy counts, a row for each group."""
     states = exact.shape[1]
-    if not law.balanced:
-        flat = in_doubles(sampler.discrete_laplace([int(v) for v in exact.ravel()], law.counts_scale))
+    if not distribution.balanced:
+        flat = in_doubles(sampler.discrete_laplace([int(v) for v in exact.ravel()], distribution.counts_scale))
         return [tuple(flat[at : at + states]) for at in range(0, len(flat), states)]
-    noise = law.in_counts.draw_many(len(exact), lambda count, scale: sampler.discrete_laplace([0] * count, scale))
+    noise = distribution.in_counts.draw_many(
+        len(exact), lambda count, scale: sampler.discrete_laplace([0] * count, scale)
+    )
     return [tuple(row) for row in (exact + np.array(noise, dtype=np.int64)).tolist()]

@@ -147,7 +147,7 @@ def group_records(grouping: Grouping, read: KeyedRecords, states: int, values: S
     periods, when = _periods(grouping, read)
     if len(names) * len(periods) > MOST_GROUPS:
         raise DataError(
-            f"the table has {len(names) * len(periods):,} groups; it must have at most {MOST_GROUPS:,}: read a stretch "
+            f"the table has {len(names) * len(periods):,} groups; it must have at most {MOST_GROUPS:,}: read a segment "
             "with first= and last=, or use longer periods"
         )
     index = which * len(periods) + when
@@ -232,7 +232,7 @@ def _periods(grouping: Grouping, read: KeyedRecords) -> tuple[list[tuple[str, ..
     if last - first >= MOST_GROUPS:
         raise DataError(
             f"from the first record to the last there are {last - first + 1:,} {grouping.period}s; there must be at "
-            f"most {MOST_GROUPS:,}: read a stretch with first= and last=, or use longer periods"
+            f"most {MOST_GROUPS:,}: read a segment with first= and last=, or use longer periods"
         )
     labels: list[tuple[str, ...]] = [(period_name(grouping.period, number),) for number in range(first, last + 1)]
     return labels, when - first

@@ -1,4 +1,4 @@
-"""A table as a kind of publication: its noise, what it promises and what it costs."""
+"""A table as a kind of publication: its noise, what it guarantees and what it costs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     }
     row_words: ClassVar[Mapping[str, str]] = {
         "dp_loss": "a table was charged {stated}; recomputed it is {true}",
-        **dict.fromkeys(("longest", "width", "epsilon"), "the facts of a table do not go with its length or promise"),
+        **dict.fromkeys(("longest", "width", "epsilon"), "the facts of a table do not go with its length or guarantee"),
     }
 
     def problem(self, certificate: TableCertificate, **more: Any) -> TableProblem:
@@ -108,7 +108,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         )
 
     def solve(self, problem: TableProblem, progress: Progress) -> TableNoise:
-        """The DP loss that the promise allows, and the noise of each question."""
+        """The DP loss that the guarantee allows, and the noise of each question."""
         progress("calibrating")
         return solve_table(problem)
 
@@ -240,7 +240,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the questions, the curve and the promise of a charge."""
+        """From the questions, the curve and the guarantee of a charge."""
         if model is None:
             return None
         facts = charge.facts
@@ -285,10 +285,10 @@ def check_rows(problem: TableProblem, noise: TableNoise, table: ReleasedTable, r
     elif not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) != records:
         raise CertificateError(f"the records of the groups of {by!r} do not add up to {records}")
     at = keys + 1
-    for question, law in zip(problem.questions, noise.questions, strict=True):
+    for question, distribution in zip(problem.questions, noise.questions, strict=True):
         width = len(question.labels(problem.model))
         for row, size in zip(table.rows, sizes, strict=True):
-            _check_answer(problem.model, question, law, size, row[at : at + width])
+            _check_answer(problem.model, question, distribution, size, row[at : at + width])
         at += width
 
 

@@ -105,7 +105,7 @@ def plan_table(
     Args:
         model: a chain, a clock, a hidden chain or a class of them.
         query: one question or several, by name as on the command line.
-        epsilon: the promise of the whole table.
+        epsilon: the guarantee of the whole table.
         length: records in one chain; or
         lengths: records in each of several independent chains.
         per: ``person``, a public column, ``day``, ``hour`` or ``week``, as for a release.

@@ -1,4 +1,4 @@
-"""A table as a problem: which questions, of which groups, for which promise, and the noise that keeps it.
+"""A table as a problem: which questions, of which groups, for which guarantee, and the noise that keeps it.
 
 Every question is an algorithm with a DP loss of its own for each record of its group, and groups share no record. So
 the whole table is one algorithm whose DP loss for each record is the sum over its questions, and the lowest leakage
@@ -81,7 +81,7 @@ class TableProblem:
 
     @cached_property
     def chains(self) -> Problem:
-        """The same chains and the same promise as a problem of answers, which knows how long a series may be."""
+        """The same chains and the same guarantee as a problem of answers, which knows how long a series may be."""
         return Problem(
             model=self.model,
             query=Query.parse("histogram"),
@@ -137,14 +137,14 @@ class TableNoise:
 
 
 def solve_table(problem: TableProblem) -> TableNoise:
-    """The largest DP loss that the promise allows, shared among the questions."""
+    """The largest DP loss that the guarantee allows, shared among the questions."""
     chains = problem.chains.widened
     curve = curve_of_every_algorithm(chains, problem.curve)
     dp_loss = chains.allowed_loss(curve, curve.inverse)
     losses = problem.losses(dp_loss)
     if min(losses) <= 0:
         raise NotApplicableError(
-            f"no noise keeps a promise of epsilon {problem.epsilon:g} here: what every question together leaks is "
+            f"no noise keeps a guarantee of epsilon {problem.epsilon:g} here: what every question together leaks is "
             "above it however little DP loss is spent"
         )
     decisive = curve.which(dp_loss) if isinstance(curve, Lowest) else curve

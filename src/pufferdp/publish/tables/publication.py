@@ -46,7 +46,7 @@ class TableRelease(Paged):
     table: ReleasedTable
     """A row for each group: its names, its records, and the released numbers of every question."""
     certificate: TableCertificate
-    """What was promised and how, for anyone to verify without the data."""
+    """What was guaranteed and how, for anyone to verify without the data."""
     questions: tuple[Question, ...] = field(repr=False)
     """What was asked, in the order of the columns."""
     model: Model = field(repr=False)
@@ -102,7 +102,7 @@ def release_table(
         series: the data, and how they are read.
         model: a chain, a clock, a hidden chain or a class of them.
         query: one question or several, by name as on the command line.
-        epsilon: the promise of the whole table.
+        epsilon: the guarantee of the whole table.
         per: ``person``, a public column, ``day``, ``hour`` or ``week``, or one of the first two and a period.
         groups: the people or the values of the column that get a row; without them those in the data do.
         split: the weight of each question in the DP loss; all the same by default.
@@ -173,7 +173,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
     kind = KIND
 
     def check(self) -> None:
-        """Refuse questions, groups, a promise or a way of reading that do not go with the model."""
+        """Refuse questions, groups, a guarantee or a way of reading that do not go with the model."""
         check_model(self.model)
         names = (*self.grouping.keys(self.reading.by), RECORDS, *self._columns())
         twice = next((name for name in names if names.count(name) > 1), None)

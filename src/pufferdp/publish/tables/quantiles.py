@@ -9,7 +9,8 @@ distance, has a DP loss of 2/s (permute-and-flip, McKenna & Sheldon 2020).
 How far off the choice is. Some candidate has distance 0, because candidates are all that records can be. In
 permute-and-flip candidates come in a random order, each is taken with probability exp(−distance/s), and one of distance
 0 for certain. So another is taken with probability at most exp(−distance/s)/2: it must come first. Of m candidates and
-q quantiles, none is off by a ranks or more with probability 1 − q·(m−1)/2·exp(−a/s). No law of the data is assumed.
+q quantiles, none is off by a ranks or more with probability 1 − q·(m−1)/2·exp(−a/s). No distribution of the data is
+assumed.
 
 OpenDP's own scores count (1−share)·below against share·above. Where many records have one value, their least score can
 be at a candidate beside it that no record has, and nothing follows for the rank of what is chosen.

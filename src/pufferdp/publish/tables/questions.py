@@ -1,7 +1,7 @@
 """What a table asks of each group: every question is an algorithm with a DP loss for each record of the group.
 
 Groups share no record, so a record pays for the questions of its own group alone, and what it pays is the sum of their
-losses. That is all that the promise of a table needs to know of a question (docs/guide/tables.md).
+losses. That is all that the guarantee of a table needs to know of a question (docs/guide/tables.md).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class QuestionNoise:
     """The noise of one question: public, and recomputed by whoever verifies a table."""
 
     kind: str
-    """Which law it has."""
+    """Which distribution it has."""
     scale: float
     """Of one number; of answers that are divided by the records of their group, before they are."""
     alpha: float

@@ -20,7 +20,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.estimate import simplex
 from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, Sampler
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, Sampler
 from pufferdp.publish.tables.classic import noisy_rows, scale_of, takes_long
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
@@ -71,24 +71,24 @@ class TransitionsQuestion(Question):
 
     def noise(self, model: Model, dp_loss: float, beta: float, records: int = 0) -> QuestionNoise:
         """Discrete Laplace noise of scale 4/tau, rounded up."""
-        law = self._law(model, scale_of(MOVE, dp_loss))
+        distribution = self._distribution(model, scale_of(MOVE, dp_loss))
         return QuestionNoise(
-            kind=str(law.kind),
-            scale=law.scale,
-            alpha=law.accuracy(beta).alpha,
+            kind=str(distribution.kind),
+            scale=distribution.scale,
+            alpha=distribution.accuracy(beta).alpha,
             beta=beta,
             about="counts",
             theorem=_THEOREM,
-            balanced=law.balanced,
+            balanced=distribution.balanced,
         )
 
     def measure_each(
         self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
     ) -> list[Row]:
         """The noisy counts, row by row of each group's table; their noise is drawn together."""
-        law = self._law(model, noise.scale)
+        distribution = self._distribution(model, noise.scale)
         exact = np.array([group.transitions.ravel() for group in groups], dtype=np.int64)
-        return noisy_rows(law, exact, sampler)
+        return noisy_rows(distribution, exact, sampler)
 
     def for_groups(self, model: Model, groups: int) -> Question:
         """With noise that can be drawn for so many groups."""
@@ -118,8 +118,12 @@ class TransitionsQuestion(Question):
         if balanced and not 0 <= sum(value or 0 for value in answer) <= max((records or 0) - 1, 0):
             raise QueryError("the answer to transitions does not add up, as its noise makes it do")
 
-    def _law(self, model: Model, scale: float) -> NoiseLaw:
-        law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=len(model.labels) ** 2)
-        if self.independent or law.counts_scale > LARGEST_SCALE:
-            return law
-        return NoiseLaw(kind=law.kind, scale=scale, coordinates=law.coordinates, balanced=True)
+    def _distribution(self, model: Model, scale: float) -> NoiseDistribution:
+        distribution = NoiseDistribution(
+            kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=len(model.labels) ** 2
+        )
+        if self.independent or distribution.counts_scale > LARGEST_SCALE:
+            return distribution
+        return NoiseDistribution(
+            kind=distribution.kind, scale=scale, coordinates=distribution.coordinates, balanced=True
+        )

@@ -1,4 +1,4 @@
-"""The figure of a transport between two laws of an answer, with matplotlib (extra ``report``)."""
+"""The figure of a transport between two distributions of an answer, with matplotlib (extra ``report``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pufferdp.report.theme import LIGHT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pufferdp.publish.answers.laws import AnswerLaw
+    from pufferdp.publish.answers.distributions import AnswerDistribution
 
 _FEW: Final = 20
 """Up to here every bar has its number."""
@@ -23,14 +23,14 @@ _INK: Final = LIGHT.series[0]
 
 
 def transport_figure(
-    law_first: AnswerLaw,
-    law_second: AnswerLaw,
+    distribution_first: AnswerDistribution,
+    distribution_second: AnswerDistribution,
     path: str | os.PathLike[str],
     *,
     labels: tuple[str, str] = ("given the first secret", "given the second secret"),
 ) -> None:
-    """Bars above and below for the two laws; between them every move, as wide as its mass, the longest one dark."""
-    transport = moves_between(law_first, law_second)
+    """Bars for the two distributions; between them each move, as wide as its mass, the longest one dark."""
+    transport = moves_between(distribution_first, distribution_second)
     answers, count = transport.answers, len(transport.answers)
     step = min((b - a for a, b in itertools.pairwise(answers)), default=1.0)
     most = max(*transport.first, *transport.second)
@@ -38,8 +38,8 @@ def transport_figure(
     with drawing() as figures:
         figure = figures(figsize=(min(max(6.0, 2.0 + 0.75 * count), 11.0), 5.6), layout="constrained")
         axes = figure.subplots()
-        for law, side in ((transport.first, 1), (transport.second, -1)):
-            bars = [(x, p) for x, p in zip(answers, law, strict=True) if p]
+        for distribution, side in ((transport.first, 1), (transport.second, -1)):
+            bars = [(x, p) for x, p in zip(answers, distribution, strict=True) if p]
             heights = [side * p for _, p in bars]
             axes.bar(
                 [x for x, _ in bars], heights, wide, bottom=side * band, color=LIGHT.pale, edgecolor=_INK, linewidth=0.8

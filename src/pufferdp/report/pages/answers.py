@@ -22,12 +22,12 @@ from pufferdp.publish.verdict import certified_verdict
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
-    approximate_promise,
+    approximate_guarantee,
+    guarantee,
+    guarantee_sentences,
     made_by,
     odds,
     plain_dp,
-    promise,
-    promise_sentences,
     secret_words,
 )
 from pufferdp.report.pages.leakage import multiplied
@@ -112,7 +112,7 @@ def release_page(release: Release, comparison: PlainDp | None = None) -> Page:
 def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released answer, from its certificate."""
     g, query, data, noise = (certificate[name] for name in ("guarantee", "query", "data", "noise"))
-    # The certificate says itself where the promise is about values within the clipping width.
+    # The certificate says itself where the guarantee is about values within the clipping width.
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
     about = secret_words(g["framework"] is not None, width, g.get("unit"))
     unexplained = _surprise(certificate)
@@ -122,17 +122,17 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
         verdict=(certified_verdict(certificate).sentence,),
         sections=(
             Section(
-                title="The promise",
+                title="The guarantee",
                 blocks=(
-                    approximate_promise(g["epsilon"], g["delta"], g["knows"], "these numbers")
+                    approximate_guarantee(g["epsilon"], g["delta"], g["knows"], "these numbers")
                     if "delta" in g
-                    else promise(g["epsilon"], g["knows"], "these numbers", **about),
+                    else guarantee(g["epsilon"], g["knows"], "these numbers", **about),
                 ),
             ),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
             Section(
                 title="In the words of the certificate",
-                blocks=(Words(promise_sentences(certificate), Medium.TERMINAL),),
+                blocks=(Words(guarantee_sentences(certificate), Medium.TERMINAL),),
             ),
             *plain_dp(comparison, g["epsilon"], "this release"),
         ),
@@ -161,9 +161,9 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     )
 
 
-def answer_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of an answer promises."""
-    return (Words(promise_sentences(certificate)),)
+def answer_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of an answer guarantees."""
+    return (Words(guarantee_sentences(certificate)),)
 
 
 def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
@@ -280,16 +280,16 @@ def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
     return (plan.verdict_on(best).sentence, *([] if best is applying[0] else [other]))
 
 
-def plan_promise(plan: Plan) -> Words:
-    """What a release by this plan would promise."""
+def plan_guarantee(plan: Plan) -> Words:
+    """What a release by this plan would guarantee."""
     problem, content, sees = plan.problem, plan.to_dict(), "an answer released by this plan"
     best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
     if best is not None and "delta" in best:
-        return approximate_promise(problem.epsilon, best["delta"], problem.adversary.knows, sees)
+        return approximate_guarantee(problem.epsilon, best["delta"], problem.adversary.knows, sees)
     clip = problem.query.clip
     width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
     about = secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
-    return promise(problem.epsilon, problem.adversary.knows, sees, **about)
+    return guarantee(problem.epsilon, problem.adversary.knows, sees, **about)
 
 
 def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[str] = ()) -> Page:
@@ -307,14 +307,14 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[s
         verdict=plan_verdict(plan, refused),
         opening=tuple(filter(None, (_plan_title(content), content.get("zone"), content["model_checks"]))),
         sections=(
-            Section(title="The promise", blocks=(plan_promise(plan),)),
+            Section(title="The guarantee", blocks=(plan_guarantee(plan),)),
             Section(title="The accuracy", blocks=_candidates(content, best, warnings)),
             *plain_dp(comparison, problem.epsilon, "a release by this plan"),
         ),
         words=(
             f"A release by this plan bounds the shift of {bounded} by a factor of at most {odds(problem.epsilon)}, for "
             f"whoever believes the model and knows {problem.adversary.knows}. The certificate of the release has the "
-            "exact words; a plan promises nothing yet.",
+            "exact words; a plan guarantees nothing yet.",
         ),
         facts=(
             ("adversary", f"{content['adversary']}: knows {problem.adversary.knows}"),
@@ -327,11 +327,11 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[s
     )
 
 
-def _beside(promised: dict[str, Any]) -> str:
-    """What a promise has beside its epsilon: a delta, or a period that it is about."""
-    delta = f", delta {promised['delta']:g}" if "delta" in promised else ""
-    delta += f" about {Unit(**promised['unit']).words}" if "unit" in promised else ""
-    return delta + (f" about {promised['secret']['words']}" if "secret" in promised else "")
+def _beside(guaranteed: dict[str, Any]) -> str:
+    """What a guarantee has beside its epsilon: a delta, or a period that it is about."""
+    delta = f", delta {guaranteed['delta']:g}" if "delta" in guaranteed else ""
+    delta += f" about {Unit(**guaranteed['unit']).words}" if "unit" in guaranteed else ""
+    return delta + (f" about {guaranteed['secret']['words']}" if "secret" in guaranteed else "")
 
 
 def _records(plan: dict[str, Any]) -> str:

@@ -316,7 +316,7 @@ def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
     return (
         allowed,
         proved,
-        "Warning: that is more than the model allows. The data does not follow the model, and a promise made "
+        "Warning: that is more than the model allows. The data does not follow the model, and a guarantee made "
         "under it does not hold.",
     )
 
@@ -433,8 +433,8 @@ def robustness_page(left: Robustness) -> Page:
 
 
 def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
-    promised = number(left.promised)
-    sentences = [f"Guarantee under the model: ε = {promised}."]
+    guaranteed = number(left.guaranteed)
+    sentences = [f"Guarantee under the model: ε = {guaranteed}."]
     if math.isinf(left.delta):
         sentences.append(
             "Any mechanism: no guarantee follows against an adversary who uses the alternative model. Reason: "
@@ -442,13 +442,13 @@ def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
         )
     elif left.delta == 0:
         sentences.append(
-            f"Any mechanism: the guarantee of ε = {promised} holds in full against an adversary who uses the "
+            f"Any mechanism: the guarantee of ε = {guaranteed} holds in full against an adversary who uses the "
             "alternative model, because the class contains it."
         )
     else:
         sentences.append(
             "Any mechanism: against an adversary who uses the alternative model, the guarantee weakens from ε = "
-            f"{promised} to ε = {number(left.epsilon)} ({promised} + 2 × {number(left.delta)})."
+            f"{guaranteed} to ε = {number(left.epsilon)} ({guaranteed} + 2 × {number(left.delta)})."
         )
     if left.leakage_under_other is None:
         sentences.append(f"DP noise: no bound under the alternative model, because {left.leakage_reason}.")
@@ -503,13 +503,13 @@ def stream_chart(stream: dict[str, Any]) -> Chart:
 def drift_chart(drift: dict[str, Any]) -> Chart:
     """A curve over the probability; the model is where it touches the guarantee, the alternative a point on it."""
     points = [p for p in drift["points"] if p["epsilon"] is not None]
-    belief, promised = drift["belief"], drift["promised"]
+    belief, guaranteed = drift["belief"], drift["guaranteed"]
     layers: list[Layer] = [
         Line(x=tuple(p["probability"] for p in points), y=tuple(p["epsilon"] for p in points)),
-        Rule(at=promised, pale=True, series=1),
-        Points(x=(drift["probability"],), y=(promised,), label="the model", hollow=True),
+        Rule(at=guaranteed, pale=True, series=1),
+        Points(x=(drift["probability"],), y=(guaranteed,), label="the model", hollow=True),
     ]
-    title = f"guarantee ε = {promised:g} under the model, {drift['length']:,} records, adversary pufferfish"
+    title = f"guarantee ε = {guaranteed:g} under the model, {drift['length']:,} records, adversary pufferfish"
     alt = f"The bound for every mechanism while one probability drifts: {title}."
     if belief is not None and belief["epsilon"] is not None:
         at, epsilon_kept = belief["probability"], belief["epsilon"]

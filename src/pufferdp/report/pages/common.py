@@ -1,6 +1,6 @@
 """What pages share.
 
-Every report has the same three parts: the promise, the accuracy, and what leaks otherwise. Then come the exact words,
+Every report has the same three parts: the guarantee, the accuracy, and what leaks otherwise. Then come the exact words,
 for a lawyer, and how it was made, for a reviewer. Whatever it says follows from what is public.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
 
 DP: Final = (
-    "Differential privacy is not broken; it promises something else. It bounds what one record adds for somebody who "
+    "Differential privacy is not broken; it guarantees something else. It bounds what one record adds for somebody who "
     "knows all others."
 )
 OTHER: Final = f"{DP} This bounds what anyone can learn about one record, given how the records are correlated."
@@ -31,8 +31,8 @@ def odds(epsilon: float) -> str:
     return f"e^{epsilon:g} = {math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:g}"
 
 
-def promise(epsilon: float, knows: str, sees: str, secret: str = "any one record", between: str = "") -> Words:
-    """The promise for somebody who has never heard of it."""
+def guarantee(epsilon: float, knows: str, sees: str, secret: str = "any one record", between: str = "") -> Words:
+    """The guarantee for somebody who has never heard of it."""
     between = between or "two values of it"
     sentence = (
         f"Whoever sees {sees} learns little about {secret}: their odds between {between} shift by a factor of at most "
@@ -42,8 +42,8 @@ def promise(epsilon: float, knows: str, sees: str, secret: str = "any one record
     return Words((sentence,), Medium.PAGES)
 
 
-def approximate_promise(epsilon: float, delta: float, knows: str, sees: str) -> Words:
-    """The same for a promise with a delta. Odds are not bounded then; probabilities are."""
+def approximate_guarantee(epsilon: float, delta: float, knows: str, sees: str) -> Words:
+    """The same for a guarantee with a delta. Odds are not bounded then; probabilities are."""
     sentence = (
         f"Whoever sees {sees} learns little about any one record: any set of answers is at most {odds(epsilon)} times "
         f"as likely under one value of it as under another, plus a delta of {delta:g}. This holds for somebody who "
@@ -55,7 +55,7 @@ def approximate_promise(epsilon: float, delta: float, knows: str, sees: str) -> 
 def secret_words(
     own: bool, width: float | None, unit: dict[str, Any] | None = None, secret: dict[str, Any] | None = None
 ) -> dict[str, str]:
-    """What the promise is about, in words: secrets of one's own, a period, numbers within a width, or any record."""
+    """What the guarantee is about, in words: secrets of one's own, a period, numbers within a width, or any record."""
     if unit is not None:
         return {"secret": Unit(**unit).words, "between": "any two ways it can have gone"}
     if secret is not None:
@@ -68,7 +68,7 @@ def secret_words(
 
 
 def plain_dp(comparison: PlainDp | None, epsilon: float, this: str) -> tuple[Section, ...]:
-    """What the same epsilon of plain DP leaks under the model, beside what it claims and what is promised here."""
+    """What the same epsilon of plain DP leaks under the model, beside what it claims and what is guaranteed here."""
     if comparison is None:
         return ()
     if comparison.own_secrets:
@@ -147,7 +147,7 @@ def made_by(certificate: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def ranges_words(ranges: dict[str, Any]) -> str:
-    """Which records were read, from the part of a certificate that says it: one stretch, or those of many people."""
+    """Which records were read, from the part of a certificate that says it: one segment, or those of many people."""
     parts = ranges["parts"]
     firsts, lasts = ([part[end] for part in parts if part[end] is not None] for end in ("from", "to"))
     words = "" if ranges["order"] is None else ranges["order"]
@@ -156,7 +156,7 @@ def ranges_words(ranges: dict[str, Any]) -> str:
     words += f" to {max(lasts)}" if lasts else ""
     people = sum(len(part["by"] or ()) for part in parts)
     if people:
-        several = f" in {len(parts):,} different stretches" if len(parts) > 1 else ""
+        several = f" in {len(parts):,} different segments" if len(parts) > 1 else ""
         words += f"{', ' if words else ''}{people:,} {'person' if people == 1 else 'people'} by {ranges['by']}{several}"
     return words or "all"
 
@@ -177,8 +177,8 @@ def check_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     return () if checks["statement"] in guarantee["statement"] else (checks["statement"],)
 
 
-def promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    """What a certificate of noisy numbers promises and how far they may be off: answers and flows."""
+def guarantee_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """What a certificate of noisy numbers guarantees and how far they may be off: answers and flows."""
     accuracy = certificate["accuracy"]
     return (
         certificate["guarantee"]["statement"],

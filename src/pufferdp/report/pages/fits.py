@@ -54,7 +54,7 @@ def fit_page(fit: Fit) -> Page:
     if fit.dp_epsilon is None and not fit.checked:
         words.append("Goodness of fit was not tested.")
     if fit.dp_epsilon is None:
-        words.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
+        words.append("A model fitted on the data that is released weakens the guarantee; the certificate will say so.")
     else:
         where = "keep a ledger" if fit.receipt is None else f"charged to data set {fit.receipt.dataset!r}"
         words.append(f"The fit has spent a DP loss of {fit.dp_epsilon:g} on the data: {where}.")

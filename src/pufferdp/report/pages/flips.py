@@ -13,7 +13,7 @@ from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, leak, made_by, promise
+from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, guarantee, leak, made_by
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
@@ -56,8 +56,8 @@ def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = Non
     )
 
 
-def flip_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a flipped series promises."""
+def flip_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a flipped series guarantees."""
     design = _design(certificate)
     return Words((_title(design),)), *_channel(design), Words(_statement(certificate))
 
@@ -100,7 +100,7 @@ def flip_design_page(design: FlipDesign, comparison: PlainFlips | None = None) -
             CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary).sentence,
         ),
         sections=_sections(made, "a series sanitised by this plan", comparison),
-        words=("The certificate of the series has the exact words; a plan promises nothing yet.",),
+        words=("The certificate of the series has the exact words; a plan guarantees nothing yet.",),
         facts=(
             ("mechanism", design.mechanism),
             ("adversary", f"{design.adversary}: knows {design.adversary.knows}"),
@@ -127,7 +127,7 @@ def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) 
     )
     knows = Adversary(design["adversary"]).knows
     return (
-        Section(title="The promise", blocks=(promise(design["epsilon"], knows, sees),)),
+        Section(title="The guarantee", blocks=(guarantee(design["epsilon"], knows, sees),)),
         Section(
             title="The accuracy",
             blocks=(Words((changes, *_constant(design)), Medium.PAGES), *_channel(design), shades),

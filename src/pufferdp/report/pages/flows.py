@@ -11,7 +11,7 @@ from pufferdp.publish.verdict import flow_verdict
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.answers import plan_comparison, striped
-from pufferdp.report.pages.common import OTHERWISE, made_by, promise_sentences
+from pufferdp.report.pages.common import OTHERWISE, guarantee_sentences, made_by
 
 if TYPE_CHECKING:
     from pufferdp.publish.flows.plan import FlowPlan
@@ -55,7 +55,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
             f"{number(content['dobrushin'])}",
         ),
         sections=(
-            Section(title="The promise", blocks=(_promise(content["privacy"], content["tau"], content["eta"]),)),
+            Section(title="The guarantee", blocks=(_guarantee(content["privacy"], content["tau"], content["eta"]),)),
             Section(
                 title="The accuracy",
                 blocks=(
@@ -70,7 +70,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
             ),
             _otherwise(content["tau"]),
         ),
-        words=("The certificate of the release has the exact words; a plan promises nothing yet.",),
+        words=("The certificate of the release has the exact words; a plan guarantees nothing yet.",),
         facts=(
             ("Dobrushin coefficient", number(content["dobrushin"])),
             *(("does not apply", f"{c['mechanism']}: {c['reason']}.") for c in content["candidates"] if c["reason"]),
@@ -106,7 +106,7 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
         "under the model."
     )
     calibration = certificate["calibration"]
-    words = (*promise_sentences(certificate), _not_promised(certificate))
+    words = (*guarantee_sentences(certificate), _not_guaranteed(certificate))
     verdict = flow_verdict(**accuracy, expected=certificate["expected_l1_error"], guess=KIND.guess(certificate))
     return Page(
         title=f"Private transition flow of {data['column']}",
@@ -114,7 +114,7 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
         f"{certificate['created'][:10]}",
         verdict=(verdict.sentence, *_not_estimable(certificate)),
         sections=(
-            Section(title="The promise", blocks=(_promise(g["privacy"], g["tau"], g["eta"]),)),
+            Section(title="The guarantee", blocks=(_guarantee(g["privacy"], g["tau"], g["eta"]),)),
             Section(
                 title="The accuracy",
                 blocks=(
@@ -129,7 +129,7 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
         ),
         words=(
             g["statement"],
-            _not_promised(certificate),
+            _not_guaranteed(certificate),
             *(f"Taken to be public: {p}." for p in certificate["public"]),
         ),
         facts=(
@@ -144,13 +144,13 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
     )
 
 
-def flow_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a flow promises."""
-    return (Words(promise_sentences(certificate)),)
+def flow_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a flow guarantees."""
+    return (Words(guarantee_sentences(certificate)),)
 
 
-def _not_promised(certificate: dict[str, Any]) -> str:
-    return f"Not promised: {certificate['guarantee']['not_promised']}."
+def _not_guaranteed(certificate: dict[str, Any]) -> str:
+    return f"Not guaranteed: {certificate['guarantee']['not_guaranteed']}."
 
 
 def _not_estimable(certificate: dict[str, Any]) -> tuple[str, ...]:
@@ -163,9 +163,10 @@ def _not_estimable(certificate: dict[str, Any]) -> tuple[str, ...]:
 def _cells(certificate: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """What the flow says of the chain, by name."""
     estimates = certificate["estimates"]
-    law = estimates["stationary"]
+    distribution = estimates["stationary"]
     cells = [
-        (f"long-run share of {name}", {key: law[key][n] for key in law}) for n, name in enumerate(certificate["labels"])
+        (f"long-run share of {name}", {key: distribution[key][n] for key in distribution})
+        for n, name in enumerate(certificate["labels"])
     ]
     return [
         *cells,
@@ -208,7 +209,7 @@ def _found(cell: dict[str, Any], *, share: bool) -> tuple[str, str, str]:
     return found if value is None else rounded(value, error), rounded(low, error), rounded(high, error)
 
 
-def _promise(privacy: str, tau: float, eta: float) -> Words:
+def _guarantee(privacy: str, tau: float, eta: float) -> Words:
     chain = f"whether the model itself or another chain within {number(eta)} of it made the data"
     record = "which of two values any one record has, given the record before it"
     what = {"orbit": chain, "record": record, "joint": f"{chain}, and, on its own, about {record}"}[privacy]
@@ -223,7 +224,7 @@ def _promise(privacy: str, tau: float, eta: float) -> Words:
 def _otherwise(tau: float) -> Section:
     words = (
         "Without noise a flow of few transitions can be all that is needed to tell two possibilities apart. The noise "
-        "here is chosen so that the laws of two releases overlap; how much is the promise."
+        "here is chosen so that the distributions of two releases overlap; how much is the guarantee."
     )
     rows = (
         ("a coin", "0.5"),

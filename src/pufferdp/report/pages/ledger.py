@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.words import number, up_to
-from pufferdp.ledger.stretches import day_text, place_text, stretch_text
+from pufferdp.ledger.segments import day_text, place_text, segment_text
 from pufferdp.models.units import Unit
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
 from pufferdp.report.page import Block, Page, Section, Table, Words
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.verify import LedgerCheck
 
 _MOST = 10
-"""Stretches that a terminal has room for."""
+"""Segments that a terminal has room for."""
 _DAY = 86_400 * 10**9
 _SECRETS = {
     "orbit": "which chain of the orbit made the data",
@@ -53,24 +53,24 @@ def dataset_page(dataset: DataSet) -> Page:
     table = Table(caption="The budget", head=head, rows=rows, least=8)
     zone = Unit(**content["period"]).zone if "period" in content else None
     page = _page(title, table, " ".join(filter(None, [_total(content), *_others(content), zone])), content)
-    blocks = (*page.sections[0].blocks[:1], *_stretches(dataset), *page.sections[0].blocks[1:])
+    blocks = (*page.sections[0].blocks[:1], *_segments(dataset), *page.sections[0].blocks[1:])
     return replace(page, sections=(replace(page.sections[0], blocks=blocks),))
 
 
-def _stretches(dataset: DataSet) -> tuple[Block, ...]:
+def _segments(dataset: DataSet) -> tuple[Block, ...]:
     """What was charged where; nothing where every charge was on every record."""
     calendar = dataset.calendar
     if calendar is None:
         return ()
     blocks: list[Block] = []
-    shown = sorted(calendar.stretches, key=lambda stretch: -stretch.dp_loss)[:_MOST]
+    shown = sorted(calendar.segments, key=lambda segment: -segment.dp_loss)[:_MOST]
     if shown:
-        ordered = [stretch for stretch in calendar.stretches if stretch in shown][:_MOST]
+        ordered = [segment for segment in calendar.segments if segment in shown][:_MOST]
         rows = []
-        for stretch in ordered:
-            raw = stretch.to_dict(calendar.unit)
+        for segment in ordered:
+            raw = segment.to_dict(calendar.unit)
             ends = tuple("-" if raw[end] is None else place_text(raw[end], end == "to") for end in ("from", "to"))
-            rows.append((*ends, *((_who(raw),) if calendar.by is not None else ()), up_to(stretch.dp_loss)))
+            rows.append((*ends, *((_who(raw),) if calendar.by is not None else ()), up_to(segment.dp_loss)))
         more = calendar.count - len(ordered)
         blocks.append(
             Table(
@@ -78,7 +78,7 @@ def _stretches(dataset: DataSet) -> tuple[Block, ...]:
                 head=("from", "to", *((calendar.by,) if calendar.by is not None else ()), "DP loss"),
                 rows=tuple(rows),
                 left=3 if calendar.by is not None else 2,
-                below=f"and {more:,} more stretches with smaller or equal sums" if more > 0 else "",
+                below=f"and {more:,} more segments with smaller or equal sums" if more > 0 else "",
             )
         )
     words = []
@@ -86,7 +86,7 @@ def _stretches(dataset: DataSet) -> tuple[Block, ...]:
         words.append(f"A DP loss of {up_to(calendar.everywhere)} was charged on every record.")
     asked = dataset.to_dict().get("asked")
     if asked is not None:
-        where = stretch_text(asked["from"], asked["to"])
+        where = segment_text(asked["from"], asked["to"])
         whose = "" if asked["by"] is None else " of " + ", ".join(asked["by"])
         words.append(
             f"Records {where or 'at any time'}{whose} were charged at most {up_to(asked['dp_loss'])}; for them "
@@ -122,7 +122,7 @@ def _flows_page(content: dict[str, Any]) -> Page:
         rows=tuple((name, up_to(value, down=name != "spent")) for name, value in rows),
     )
     words = (
-        f"The promise is about {_SECRETS[budget['privacy']]}, in total variation, with an orbit of radius "
+        f"The guarantee is about {_SECRETS[budget['privacy']]}, in total variation, with an orbit of radius "
         f"{budget['eta']:g}. The taus of all flows are added up; they never mix with an epsilon."
     )
     return _page(f"Data set {content['dataset']}: {_count(content, 'flow')}", table, words, content)
@@ -161,8 +161,8 @@ def _total(content: dict[str, Any]) -> str:
         )
     if content["curve"] == "own":
         return (
-            f"The total is the promise of {'the' if 'others' in content else 'its'} only release. With a second one it "
-            "becomes the leakage curve at the sum of both DP losses."
+            f"The total is the guarantee of {'the' if 'others' in content else 'its'} only release. With a second one "
+            "it becomes the leakage curve at the sum of both DP losses."
         )
     return f"The total is the {content['curve']} curve at {_sum(content)}."
 

@@ -9,12 +9,11 @@ from pufferdp.assess.comparison import PlainDp
 from pufferdp.basics.words import number
 from pufferdp.report.page import Block, Page, Section, Words
 from pufferdp.report.pages.common import (
-    approximate_promise,
+    approximate_guarantee,
     charge_sentences,
     check_sentences,
     made_by,
     plain_dp,
-    promise,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def measurement_page(release: MeasurementRelease, comparison: PlainDp | None = None) -> Page:
-    """What was released, what it promises and why."""
+    """What was released, what it guarantees and why."""
     return measurement_certificate_page(release.certificate.to_dict(), comparison)
 
 
@@ -31,16 +30,16 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
     guarantee, data = certificate["guarantee"], certificate["data"]
     epsilon, delta, sees = guarantee["epsilon"], guarantee.get("delta") or 0.0, "this answer"
     shown = (
-        approximate_promise(epsilon, delta, guarantee["knows"], sees)
+        approximate_guarantee(epsilon, delta, guarantee["knows"], sees)
         if delta
-        else promise(epsilon, guarantee["knows"], sees)
+        else guarantee(epsilon, guarantee["knows"], sees)
     )
     return Page(
         title=f"Release: a measurement of {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(epsilon)}, {certificate['created'][:10]}",
         opening=(_answer(certificate), *_sentences(certificate)),
         sections=(
-            Section(title="The promise", blocks=(shown,)),
+            Section(title="The guarantee", blocks=(shown,)),
             Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
             *plain_dp(comparison, epsilon, "this release"),
         ),
@@ -56,8 +55,8 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
     )
 
 
-def measurement_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a measurement promises."""
+def measurement_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a measurement guarantees."""
     return (Words(_sentences(certificate)),)
 
 

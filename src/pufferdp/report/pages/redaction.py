@@ -14,7 +14,7 @@ from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, check_sentences, leak, made_by, promise
+from pufferdp.report.pages.common import OTHERWISE, check_sentences, guarantee, leak, made_by
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -45,7 +45,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         words += [f"Taken to be public: {p}." for p in certificate.public]
     else:
         facts, raw = (("method", redaction.method), adversary), content
-        words.append("The certificate of the redacted series has the exact words; a plan promises nothing yet.")
+        words.append("The certificate of the redacted series has the exact words; a plan guarantees nothing yet.")
     sees = "the redacted series" if certificate is not None else "a series redacted by this plan"
     return Page(
         title="Plan: a redacted series" if certificate is None else f"Redacted series: {certificate.data.column}",
@@ -56,7 +56,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
             CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary).sentence,
         ),
         sections=(
-            Section(title="The promise", blocks=(promise(hiding.epsilon, knows, sees, hidden),)),
+            Section(title="The guarantee", blocks=(guarantee(hiding.epsilon, knows, sees, hidden),)),
             Section(title="The accuracy", blocks=_released(redaction, content)),
             *(() if comparison is None else (_otherwise(redaction, comparison, knows),)),
         ),
@@ -68,8 +68,8 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
     )
 
 
-def redaction_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a redacted series promises."""
+def redaction_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a redacted series guarantees."""
     sentences = (
         certificate["guarantee"]["statement"],
         *check_sentences(certificate),
@@ -96,13 +96,13 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
         most = content["leakage_to"]["bdp"]
         much = "everything" if most is None else f"up to {number(most)}"
         sentences.append(
-            f"Somebody who already knows other records may learn {much}; a promise for the adversary bdp bounds that."
+            f"Somebody who already knows other records may learn {much}; a guarantee for the adversary bdp bounds that."
         )
     if content["columns"] is not None:
         sentences.append(f"Writes the {columns_text(content['columns'])}.")
     if content["kept"]:
         sentences.append(
-            f"The promise does not cover the kept {columns_text(content['kept'])}, written as found: nothing hides "
+            f"The guarantee does not cover the kept {columns_text(content['kept'])}, written as found: nothing hides "
             "what can be told from there."
         )
     return tuple(sentences)

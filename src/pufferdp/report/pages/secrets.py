@@ -1,4 +1,4 @@
-"""What a DP loss leaks about a stretch, or about an event in it, in words."""
+"""What a DP loss leaks about a segment, or about an event in it, in words."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import charge_sentences, check_sentences, made_by, odds, plain_dp, promise
+from pufferdp.report.pages.common import charge_sentences, check_sentences, guarantee, made_by, odds, plain_dp
 from pufferdp.report.theme import MANY
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def table_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -
     return _page(certificate, certificate["table"], comparison)
 
 
-def table_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a table promises."""
+def table_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a table guarantees."""
     return (Words(_sentences(certificate)),)
 
 
@@ -120,7 +120,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         f"{number(g['epsilon'])}, {certificate['created'][:10]}",
         verdict=_verdicts(certified_table_verdicts(certificate)),
         sections=(
-            Section(title="The promise", blocks=(promise(g["epsilon"], g["knows"], "the whole table"),)),
+            Section(title="The guarantee", blocks=(guarantee(g["epsilon"], g["knows"], "the whole table"),)),
             Section(title="The table", blocks=shown),
             Section(title="The accuracy", blocks=(_questions(certificate["questions"]),)),
             Section(title="In the words of the certificate", blocks=(Words(_sentences(certificate), Medium.TERMINAL),)),
@@ -287,8 +287,10 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
         ),
         sections=(
             Section(
-                title="The promise",
-                blocks=(promise(plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"),),
+                title="The guarantee",
+                blocks=(
+                    guarantee(plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"),
+                ),
             ),
             Section(title="The accuracy", blocks=(table, Words(words))),
             *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
@@ -296,7 +298,7 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
         words=(
             f"A table by this plan bounds the shift of odds by a factor of at most {odds(plan.problem.epsilon)}, for "
             f"whoever believes the model and knows {plan.problem.adversary.knows}. The certificate of the release has "
-            "the exact words; a plan promises nothing yet.",
+            "the exact words; a plan guarantees nothing yet.",
         ),
         facts=(
             ("adversary", f"{content['adversary']}: knows {plan.problem.adversary.knows}"),

@@ -56,9 +56,7 @@ def _vouched(vouched: Mapping[str, Any]) -> list[Block]:
     if "groups" in vouched:
         return [Words((f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}.",))]
     if "records" in vouched:
-        return [
-            Words((f"A series of {vouched['records']:,} records; the certificate has their law, not the records.",))
-        ]
+        return [Words((f"A series of {vouched['records']:,} records; the certificate holds their distribution only.",))]
     return []
 
 

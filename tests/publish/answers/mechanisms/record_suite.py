@@ -66,7 +66,7 @@ class Case:
 
 
 def written_out(model) -> tuple[np.ndarray, list[set[int]]]:
-    """The joint law in Fractions, and which records are linked, from the numbers that made the model."""
+    """The joint distribution in Fractions, and which records are linked, from the numbers that made the model."""
     if isinstance(model, Pedigree):
         names = [member.id for member in model.members]
         parents = [[None if p is None else names.index(p) for p in (m.father, m.mother)] for m in model.members]

@@ -16,20 +16,20 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from tests.oracles.leakage import leakage
-from tests.strategies import SEEDS, chains, epsilons, random_law
+from tests.strategies import SEEDS, chains, epsilons, random_distribution
 
 ROUNDING = 1e-9
 """Leakage by enumeration is itself computed in doubles."""
 
 
 def starts_of(chain: MarkovChain, generator: np.random.Generator) -> list[np.ndarray]:
-    """The start laws a guarantee must hold for; for any start: every point and some mixtures."""
+    """The start distributions a guarantee must hold for; for any start: every point and some mixtures."""
     if chain.given_start is not None:
         return [chain.given_start]
     if not chain.any_start:
         return [chain.stationary]
     k = chain.size
-    return [*np.eye(k), np.full(k, 1 / k), *(random_law(generator, k) for _ in range(3))]
+    return [*np.eye(k), np.full(k, 1 / k), *(random_distribution(generator, k) for _ in range(3))]
 
 
 class MechanismSuite:
@@ -75,7 +75,7 @@ class MechanismSuite:
                 calibration.scale,
                 everyone=everyone,
                 values=values,
-                balanced=calibration.law.balanced,
+                balanced=calibration.distribution.balanced,
             )
             assert found <= epsilon + ROUNDING
 

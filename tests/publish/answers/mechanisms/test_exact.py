@@ -56,7 +56,7 @@ def test_enough_and_no_more(chain, n, epsilon, query, adversary):
     problem = problem_of(chain, query, ((n, 1),), epsilon, adversary)
     try:
         calibration = ExactLaplace().calibrate(problem)
-    except NotApplicableError:  # laws too steep to be compared
+    except NotApplicableError:  # distributions too steep to be compared
         assume(False)
     # Without noise, where no record has two values: any scale shows that nothing leaks.
     assert leak_of(problem, calibration.scale or LEAST) <= (epsilon + ROUNDING if calibration.scale else 0.0)
@@ -116,7 +116,7 @@ def test_every_chain_of_a_class_and_every_length_counts():
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize("start", ["any", "stationary"])
 def test_attracting_states_leak_as_any_algorithm_does(adversary, start):
-    """By enumeration: the noise keeps the promise for every start, and a little less of it does not for some start."""
+    """By enumeration: the noise meets the guarantee for every start, and a little less does not for some start."""
     P, T = np.array(ACTIVITY), 5
     query = "count:0" if start == "any" else "histogram"
     problem = problem_of(MarkovChain(transition=P, start=start), query, ((T, 1),), adversary=Adversary(adversary))
@@ -133,7 +133,7 @@ def test_attracting_states_leak_as_any_algorithm_does(adversary, start):
 
 
 @pytest.mark.parametrize(("epsilon", "least"), [(1e-6, 3.80432767040347), (1e-3, 3.80458435180939)])
-def test_small_promises_leave_no_more_over_for_rounding_than_there_is(epsilon, least):
+def test_small_guarantees_leave_no_more_over_for_rounding_than_there_is(epsilon, least):
     """Against the scale times epsilon in fifty digits, record by record, over all ends that may be known."""
     problem = problem_of(MarkovChain(transition=ACTIVITY), "count:0", ((100, 1),), epsilon)
     noise = ExactLaplace().calibrate(problem).scale * epsilon
@@ -175,10 +175,10 @@ def test_alternating_data_leak_no_more_than_dp():
 def test_a_count_of_states_that_repel_leaks_its_loss_and_no_more(moves, start, T, epsilon, query):
     """By enumeration, over all adversaries. Chains that attract each other are not among them, and leak more."""
     p, q = moves
-    table, law = np.array([[1 - p, p], [q, 1 - q]]), np.array([start, 1 - start])
+    table, distribution = np.array([[1 - p, p], [q, 1 - q]]), np.array([start, 1 - start])
     scale = (2 if query == "histogram" else 1) / epsilon
-    leaks = leakage(table, law, T, query, scale, everyone=True, balanced=query == "histogram")
-    problem = problem_of(MarkovChain(transition=table, start=law), query, ((T, 1),), epsilon)
+    leaks = leakage(table, distribution, T, query, scale, everyone=True, balanced=query == "histogram")
+    problem = problem_of(MarkovChain(transition=table, start=distribution), query, ((T, 1),), epsilon)
     if p + q >= 1.001:
         assert leaks_its_loss(problem)
     if leaks_its_loss(problem):
@@ -230,12 +230,12 @@ def test_what_rounding_adds_to_a_sum_is_counted_above_the_least_sum():
     [ACTIVITY, [[0.2, 0.8], [0.7, 0.3]], [[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]]],
 )
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 1.0])
-def test_small_promises_are_used_up_but_for_what_rounding_may_take(moves, epsilon, adversary):
-    """The leakage at the loss that is found is the promise, less a part in ten million and 2e-12 for rounding.
+def test_small_guarantees_are_used_up_but_for_what_rounding_may_take(moves, epsilon, adversary):
+    """The leakage at the loss that is found is the guarantee, less a part in ten million and 2e-12 for rounding.
 
-    At a promise of 1e-6 noise is thus wider by two parts in a million. Where two states attract each other the leakage
-    is known to the tolerance of the tight bound. To those who know no record a bound on the rounding of laws counts as
-    leakage as well; it grows with the length.
+    At a guarantee of 1e-6 noise is thus wider by two parts in a million. Where two states attract each other the
+    leakage is known to the tolerance of the tight bound. To those who know no record a bound on the rounding of
+    distributions counts as leakage as well; it grows with the length.
     """
     leakage_of = ExactLeakage(problem_of(MarkovChain(transition=moves), "count:0", ((50, 1),), epsilon, adversary))
     lower, upper = leakage_of.bracket(leakage_of.inverse(epsilon))

@@ -1,4 +1,4 @@
-"""Gaussian noise with an (epsilon, delta) promise: calibration, where it wins, certificates, refusals."""
+"""Gaussian noise with an (epsilon, delta) guarantee: calibration, where it wins, certificates, refusals."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def test_the_check_values():
     adversary=st.sampled_from(["bdp", "pufferfish", "dp"]),
 )
 @settings(max_examples=examples(40))
-def test_the_promise_is_kept_and_hardly_more(chain, n, epsilon, delta, query, adversary):
-    """By OpenDP's map and the curve: the pair behind the noise is carried over to no more than is promised."""
+def test_the_guarantee_is_kept_and_hardly_more(chain, n, epsilon, delta, query, adversary):
+    """By OpenDP's map and the curve: the pair behind the noise is carried over to no more than is guaranteed."""
     if chain.size < 2 and query == "sum":
         return
     found = gaussian(chain, query, epsilon=epsilon, delta=delta, length=n, adversary=adversary)
     a = found.approximation
-    whole, unit = query != "sum", found.law.unit
+    whole, unit = query != "sum", found.distribution.unit
     move = a.move / unit
     assert move >= {"histogram": math.sqrt(2), "frequency": math.sqrt(2)}.get(query, 1.0) * (1 - 1e-12)
-    assert gaussian_delta(found.law.scale / unit, move, whole, a.dp_loss) <= a.dp_delta
+    assert gaussian_delta(found.distribution.scale / unit, move, whole, a.dp_loss) <= a.dp_delta
     tight = curve("tight", chain, n, adversary)
     q = tight(a.dp_loss)
     assert q <= epsilon
@@ -94,7 +94,7 @@ def test_the_promise_is_kept_and_hardly_more(chain, n, epsilon, delta, query, ad
     assert min(carried) > delta or q == 0
 
 
-def test_noise_on_a_chain_keeps_the_promise_by_enumeration():
+def test_noise_on_a_chain_keeps_the_guarantee_by_enumeration():
     """Discrete Gaussian noise on a count over three records, every event: the worst is a set of outputs, by their sign.
 
     delta(epsilon) = Σ max(0, P(y|x) − e^epsilon·P(y|x')) over outputs y.
@@ -113,14 +113,14 @@ def test_noise_on_a_chain_keeps_the_promise_by_enumeration():
                 place = [slice(None)] * n
                 for t, value in zip(known, values, strict=True):
                     place[t] = value
-                laws = []
+                distributions = []
                 for x in range(2):
                     place[target] = x
                     part = np.bincount(
                         np.ravel(counts[tuple(place)]), weights=np.ravel(joint[tuple(place)]), minlength=n + 1
                     )
-                    laws.append(noise @ (part / part.sum()))
-                for top, bottom in (laws, laws[::-1]):
+                    distributions.append(noise @ (part / part.sum()))
+                for top, bottom in (distributions, distributions[::-1]):
                     worst = max(worst, float(np.maximum(0.0, top - math.exp(epsilon) * bottom).sum()))
     assert 0 < worst <= delta
 
@@ -131,7 +131,9 @@ def test_it_loses_for_one_histogram_whatever_its_bins():
     for k in (3, 5):
         chain = MarkovChain(transition=np.full((k, k), 0.2 / k) + 0.8 * np.eye(k))
         found = ranked(chain, "histogram", NAME, "curve-tight")
-        errors[k] = [found.candidate(name).calibration.law.expected_l1_error / k for name in (NAME, "curve-tight")]
+        errors[k] = [
+            found.candidate(name).calibration.distribution.expected_l1_error / k for name in (NAME, "curve-tight")
+        ]
         assert found.best.mechanism == "curve-tight"
     assert all(2.4 < gauss / laplace < 4 for gauss, laplace in errors.values()), errors
 
@@ -145,7 +147,7 @@ def test_it_wins_where_one_record_moves_many_numbers():
         best[k] = found.best.mechanism
         assert found.candidate(NAME).calibration.scale == safe_scale(20.68696 * math.sqrt(k))
     assert [k for k, name in best.items() if name == NAME] == [7, 100]
-    per_bin = [found.candidate(name).calibration.law.expected_l1_error / 300 for name in (NAME, "curve-tight")]
+    per_bin = [found.candidate(name).calibration.distribution.expected_l1_error / 300 for name in (NAME, "curve-tight")]
     assert np.array(per_bin) == safe_scale([165.06, 644.47], digits=1e-4)
 
 
@@ -223,7 +225,7 @@ def test_sums_means_and_functions_are_certified():
 
 
 @pytest.mark.slow
-def test_a_pure_mechanism_promises_no_delta():
+def test_a_pure_mechanism_guarantees_no_delta():
     """Where noise without a delta is better, the certificate is one without a delta."""
     content = release_one(mechanism=None).certificate.to_dict()
     assert content["mechanism"]["name"] != NAME
@@ -236,14 +238,14 @@ def test_a_pure_mechanism_promises_no_delta():
 
 
 def test_the_posterior_is_that_of_bayes():
-    """Against the law of a count over few records and Gaussian weights, by hand."""
-    from pufferdp import answer_law
+    """Against the distribution of a count over few records and Gaussian weights, by hand."""
+    from pufferdp import answer_distribution
     from pufferdp.publish.answers.estimate import denoise
 
     found = ranked(ACTIVITY, "count:1", length=12)
-    noise = found.candidate(NAME).calibration.law
-    law = answer_law(ACTIVITY, "count:1", length=12)
-    points, prior = np.array(law.answers, dtype=float), np.array(law.probabilities)
+    noise = found.candidate(NAME).calibration.distribution
+    distribution = answer_distribution(ACTIVITY, "count:1", length=12)
+    points, prior = np.array(distribution.answers, dtype=float), np.array(distribution.probabilities)
     weights = prior * np.exp(-((9 - points) ** 2) / (2 * noise.scale**2))
     assert denoise(found.problem, 9, noise).mean == pytest.approx(float(points @ weights / weights.sum()), rel=1e-9)
 
@@ -273,7 +275,7 @@ def test_pages_say_what_is_bounded():
         plan_page(ranked(W, several, NAME, "curve-tight")),
     ]
     for page in pages:
-        (words,) = next(section for section in page.sections if section.title == "The promise").blocks
+        (words,) = next(section for section in page.sections if section.title == "The guarantee").blocks
         text = " ".join(words.sentences)
         assert "plus a delta of 1e-06" in text
         assert "odds" not in text

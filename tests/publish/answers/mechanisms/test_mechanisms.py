@@ -56,16 +56,16 @@ class TestQuiltExact(MechanismSuite):
 
 def literal_gap(P):
     """π_min and g as the theory notes define them, by general eigenvalue routines."""
-    law = stationary(P)
-    if (law <= 0).any() or not (power(P, (len(P) - 1) ** 2 + 1) > 0).all():
+    distribution = stationary(P)
+    if (distribution <= 0).any() or not (power(P, (len(P) - 1) ** 2 + 1) > 0).all():
         return None
-    if np.allclose(law[:, None] * P, (law[:, None] * P).T, atol=1e-12):
+    if np.allclose(distribution[:, None] * P, (distribution[:, None] * P).T, atol=1e-12):
         values, factor = np.linalg.eigvals(P), 2
     else:
-        values, factor = np.linalg.eigvals(P @ (law[None, :] * P.T / law[:, None])), 1
+        values, factor = np.linalg.eigvals(P @ (distribution[None, :] * P.T / distribution[:, None])), 1
     rest = np.delete(values, np.argmin(abs(values - 1)))
     gap = factor * (1 - abs(rest).max()) if len(rest) else math.inf
-    return (law.min(), gap) if gap > 1e-9 else None
+    return (distribution.min(), gap) if gap > 1e-9 else None
 
 
 class TestQuiltApproxForThoseWhoKnowNothing(MechanismSuite):
@@ -160,7 +160,7 @@ def test_an_adversary_who_may_know_records_never_needs_less_noise(chain, T, epsi
 
 
 def test_noise_ten_percent_too_small_would_be_caught():
-    """The enumeration is not vacuous: for a chain of one record the promise is tight."""
+    """The enumeration is not vacuous: for a chain of one record the guarantee is tight."""
     P, start = np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0.8, 0.2])
     assert leakage(P, start, 1, "count:1", 1.0, everyone=False) == pytest.approx(1.0)
     assert leakage(P, start, 1, "count:1", 0.9, everyone=False) > 1.1

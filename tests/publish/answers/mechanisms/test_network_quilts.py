@@ -65,7 +65,7 @@ def test_parents_of_a_common_child_are_linked():
 
 
 def test_the_quilt_that_is_named_is_the_one_that_decides():
-    """Its ends, what lies inside and its influence come to the score, and the influence is the joint law's."""
+    """Its ends, what lies inside and its influence come to the score, and the influence is the joint distribution's."""
     generator = np.random.default_rng(3)
     parents = [[], [0], [0], [1, 2], [3]]
     nodes = [

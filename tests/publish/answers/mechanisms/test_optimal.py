@@ -23,7 +23,7 @@ from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.noise_table import NoiseTable
-from tests.oracles.leakage import channel_leakage, path_law
+from tests.oracles.leakage import channel_leakage, path_distribution
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains, examples
 
@@ -46,16 +46,18 @@ def leaked(chain, length: int, table: NoiseTable, adversary: str) -> float:
     """By enumeration: every series, every output out to where ratios stay as they are."""
     counts = (np.indices((chain.size,) * length) == chain.size - 1).sum(axis=0)
     outputs = np.arange(-table.reach - 2, table.reach + length + 3)
-    channel = table.law.at(outputs - counts[..., None])
-    return channel_leakage(path_law(chain.transition, literal_start(chain), length), channel, adversary)
+    channel = table.distribution.at(outputs - counts[..., None])
+    return channel_leakage(path_distribution(chain.transition, literal_start(chain), length), channel, adversary)
 
 
 def narrower(table: NoiseTable) -> NoiseTable:
     """A tenth less noise: every tenth draw has none at all."""
-    law = table.law
-    masses = 0.9 * law.masses
+    distribution = table.distribution
+    masses = 0.9 * distribution.masses
     masses[table.reach] += 0.1
-    return NoiseTable.of(WholeNoise(masses, (0.9 * law.tails[0], 0.9 * law.tails[1]), law.ratio))
+    return NoiseTable.of(
+        WholeNoise(masses, (0.9 * distribution.tails[0], 0.9 * distribution.tails[1]), distribution.ratio)
+    )
 
 
 @settings(max_examples=examples(60))
@@ -71,23 +73,25 @@ def test_every_adversary_by_enumeration(chain, length, epsilon, adversary):
         calibration = ExactOptimal().calibrate(problem)
     except NotApplicableError:  # one state, nothing to hide, or states that repel each other
         return
-    table = calibration.law.table
+    table = calibration.distribution.table
     assert leaked(chain, length, table, str(adversary)) <= epsilon + ROUNDING
     assert calibration.dp_loss <= epsilon + 1e-6
-    assert calibration.law.expected_l1_error <= ExactLaplace().calibrate(problem).law.expected_l1_error
+    assert (
+        calibration.distribution.expected_l1_error <= ExactLaplace().calibrate(problem).distribution.expected_l1_error
+    )
 
 
 @pytest.mark.parametrize("adversary", [Adversary.BDP, Adversary.PUFFERFISH])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-def test_a_tenth_less_noise_breaks_the_promise(epsilon, adversary):
-    """The enumeration can fail, and so can the check of a stated law."""
+def test_a_tenth_less_noise_breaks_the_guarantee(epsilon, adversary):
+    """The enumeration can fail, and so can the check of a stated distribution."""
     problem = problem_of(ACTIVITY, 5, epsilon, adversary)
-    table = ExactOptimal().calibrate(problem).law.table
+    table = ExactOptimal().calibrate(problem).distribution.table
     assert epsilon * 0.999 < leaked(ACTIVITY, 5, table, str(adversary)) <= epsilon + ROUNDING
     assert leaked(ACTIVITY, 5, narrower(table), str(adversary)) > epsilon * 1.01
     with pytest.raises(NotApplicableError, match="leaks more than epsilon"):
         ExactOptimal().calibrate(problem.with_table(narrower(table)))
-    assert ExactOptimal().calibrate(problem.with_table(table)).law.table == table
+    assert ExactOptimal().calibrate(problem.with_table(table)).distribution.table == table
 
 
 @pytest.mark.slow
@@ -95,7 +99,7 @@ def test_a_tenth_less_noise_breaks_the_promise(epsilon, adversary):
 def test_gains_over_laplace_noise(epsilon, gain):
     """Of a day of activity: 1.11 times less error at epsilon 1, 1.28 at 2, 2.16 at 4."""
     problem = problem_of(ACTIVITY, 288, epsilon)
-    ours, laplace = (m.calibrate(problem).law.expected_l1_error for m in (ExactOptimal(), ExactLaplace()))
+    ours, laplace = (m.calibrate(problem).distribution.expected_l1_error for m in (ExactOptimal(), ExactLaplace()))
     assert laplace / ours == pytest.approx(gain, abs=0.01)
 
 
@@ -104,11 +108,11 @@ def test_gains_over_laplace_noise(epsilon, gain):
 def test_never_below_the_optimum_over_all_mechanisms(name, epsilon):
     """The best estimate from the noisy count is a mechanism too, so no linear programme over all of them errs more."""
     chain, n = MarkovChain(transition=CHAINS[name]), 4
-    table = ExactOptimal().calibrate(problem_of(chain, n, epsilon)).law.table
-    law = path_law(chain.transition, chain.stationary, n).ravel()
+    table = ExactOptimal().calibrate(problem_of(chain, n, epsilon)).distribution.table
+    distribution = path_distribution(chain.transition, chain.stationary, n).ravel()
     counts = np.indices((2,) * n).sum(axis=0).ravel()
     outputs = np.arange(-300, 300 + n)
-    joint = law * table.law.at(outputs[:, None] - counts)
+    joint = distribution * table.distribution.at(outputs[:, None] - counts)
     by_count = np.stack([joint[:, counts == c].sum(axis=1) for c in range(n + 1)], axis=1)
     median = (np.cumsum(by_count, axis=1) >= by_count.sum(axis=1, keepdims=True) / 2).argmax(axis=1)
     denoised = float((joint * np.abs(median[:, None] - counts)).sum())
@@ -124,7 +128,7 @@ def test_narrow_windows_bound_wider_ones(chain, wide, epsilon):
     q = math.exp(-epsilon / 4)
     masses = (1 - q) / (1 + q) * q ** np.abs(np.arange(-6, 7))
     tails = (1 - masses.sum()) / 2
-    masses[4] += tails / 2  # no law with a name
+    masses[4] += tails / 2  # no distribution with a name
     noise = WholeNoise(masses, (tails / 2, tails), q)
     windows = Windows(chain, 8, steps)
     truth = WindowCounts(windows, 7).upper(noise)
@@ -160,12 +164,14 @@ def test_released_planned_verified_and_charged(tmp_path):
     )
     certificate = done.certificate.to_dict()
     assert certificate["mechanism"]["name"] == "exact-optimal"
-    assert certificate["expected_l1_error"] == pytest.approx(chosen.calibration.law.expected_l1_error, rel=1e-6)
+    assert certificate["expected_l1_error"] == pytest.approx(
+        chosen.calibration.distribution.expected_l1_error, rel=1e-6
+    )
     assert verify(done.certificate).valid
     assert done.intervals.all.low <= done.answer <= done.intervals.all.high
     assert done.denoised is not None
     assert ledger.dataset("week").spent_dp == pytest.approx(4.0, rel=1e-3)  # its largest step, and no more than epsilon
-    assert ledger.dataset("week").leakage <= 4.0 + 1e-12  # the promise of a single release stands
+    assert ledger.dataset("week").leakage <= 4.0 + 1e-12  # the guarantee of a single release stands
     assert ledger.verify().problems == ()
     ledger.close()
 
@@ -174,7 +180,7 @@ def resealed(certificate):
     return certificate | {"sha256": content_hash(certificate)}
 
 
-def test_a_certificate_with_another_law_is_refused():
+def test_a_certificate_with_another_distribution_is_refused():
     done = release(frame(2), model=ACTIVITY, column="state", query="count:active", epsilon=4.0)
     stated = done.certificate.to_dict()
     table = NoiseTable.from_dict(stated["calibration"]["table"])

@@ -103,7 +103,9 @@ def test_noise_over_a_chain_is_that_of_the_same_events(chain, T, epsilon, seed):
 
 
 def test_a_class_protects_them_under_every_member():
-    members = tuple(Groups(sizes=[3], positives=[law]) for law in ([0.1, 0.3, 0.4, 0.2], [0.25, 0.25, 0.0, 0.5]))
+    members = tuple(
+        Groups(sizes=[3], positives=[distribution]) for distribution in ([0.1, 0.3, 0.4, 0.2], [0.25, 0.25, 0.0, 0.5])
+    )
     both = Secret(name="both", when={"1": "1", "2": "1"})
     secrets = Secrets(secrets=(both, WELL), pairs=(("both", "well"),))
     axes = np.indices((2, 2, 2))

@@ -23,7 +23,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from tests.oracles import records as brute
 from tests.publish.answers.mechanisms.record_suite import RecordSuite, case_of, cases
-from tests.strategies import SEEDS, epsilons, groups, networks, random_law, tables
+from tests.strategies import SEEDS, epsilons, groups, networks, random_distribution, tables
 
 BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
 
@@ -83,7 +83,9 @@ def test_wasserstein_is_never_above_group_privacy(case, epsilon):
 def test_a_class_is_as_bad_as_its_worst_member(seed, epsilon):
     generator = np.random.default_rng(seed)
     sizes = [int(m) for m in generator.integers(1, 4, size=2)]
-    members = tuple(Groups(sizes=sizes, positives=[random_law(generator, m + 1) for m in sizes]) for _ in range(3))
+    members = tuple(
+        Groups(sizes=sizes, positives=[random_distribution(generator, m + 1) for m in sizes]) for _ in range(3)
+    )
     problem = Problem(
         model=ModelClass(models=members),
         query=Query.parse("count:1"),
@@ -112,7 +114,7 @@ def test_mechanisms_that_need_a_chain_say_so(mechanism):
 
 
 def test_noise_ten_percent_too_small_would_be_caught():
-    """The enumeration is not vacuous: the promise is tight for copies of one record and for a record alone."""
+    """The enumeration is not vacuous: the guarantee is tight for copies of one record and for a record alone."""
     copies = case_of(Groups(sizes=[3], positives=[[0.5, 0, 0, 0.5]]), "count:1")
     scale = Wasserstein().calibrate(copies.problem(1.0)).scale
     assert brute.leakage(copies.joint, copies.answers, scale) == pytest.approx(1.0, rel=1e-9)

@@ -37,7 +37,7 @@ def found(model, query="count:1", epsilon=1.0, lengths=()):
 
 
 def test_clique_of_four():
-    """Given a record is 0 or 1 the count has the laws .2 .225 .5 .075 0 and 0 .075 .5 .225 .2."""
+    """Given a record is 0 or 1 the count has the distributions .2 .225 .5 .075 0 and 0 .075 .5 .225 .2."""
     model = Groups(sizes=[4], positives=[CLIQUE])
     case = case_of(model, "count:1")
     assert brute.wasserstein(case.joint, case.answers) == 2
@@ -63,7 +63,7 @@ def test_independent_records_give_one_exactly():
     assert found(BayesianNetwork(nodes=tuple(nodes))).transport.distance == 1.0
 
 
-def whole_laws(P, start, T: int, i: int) -> list[list[int]]:
+def whole_distributions(P, start, T: int, i: int) -> list[list[int]]:
     """The count of ones in whole numbers, given record i is 0 or 1, not scaled; P and start in whole numbers."""
 
     def counted(rows):
@@ -93,16 +93,18 @@ def walked(p, q) -> int:
 def test_tiny_masses_where_a_walk_in_doubles_goes_wrong():
     """Tails of 1e-300: what is left over from rounding in the middle is carried to the far end."""
     T, records = 120, (1, 2, 60, 119, 120)
-    exact = {i: whole_laws([[999, 1], [900, 100]], [900, 1], T, i) for i in records}
-    distances = {i: w_infinity(range(T + 1), *laws) for i, laws in exact.items()}
+    exact = {i: whole_distributions([[999, 1], [900, 100]], [900, 1], T, i) for i in records}
+    distances = {i: w_infinity(range(T + 1), *distributions) for i, distributions in exact.items()}
     assert distances == {1: 3, 2: 3, 60: 4, 119: 3, 120: 3}
-    naive = walked(*(np.array([float(Fraction(m, sum(law))) for m in law]) for law in exact[1]))
+    naive = walked(
+        *(np.array([float(Fraction(m, sum(distribution))) for m in distribution]) for distribution in exact[1])
+    )
     assert naive > 90
-    laws = ChainSums(MarkovChain(transition=RARE), T, [0, 1])
+    distributions = ChainSums(MarkovChain(transition=RARE), T, [0, 1])
     ours = {}
-    for given in laws.records():
+    for given in distributions.records():
         if given.record + 1 in records:
-            worst = Pairs(laws.points, given.logs[[0]], given.logs[[1]], 4 * laws.error).worst()
+            worst = Pairs(distributions.points, given.logs[[0]], given.logs[[1]], 4 * distributions.error).worst()
             ours[given.record + 1] = worst.distance
     assert ours == distances
     assert found(MarkovChain(transition=RARE), lengths=((T, 1),)).transport.distance == 4.0
@@ -130,7 +132,7 @@ def test_no_noise_where_the_answer_does_not_see_the_secret():
     assert brute.leakage(case.joint, case.answers, 0.0) == 0.0
     made = plan(model, "count:1", epsilon=1.0, adversary="pufferfish")
     assert made.best.mechanism == "wasserstein"
-    assert made.best.calibration.law.expected_l1_error == 0.0
+    assert made.best.calibration.distribution.expected_l1_error == 0.0
     # The smallest difference is seen: without noise it would leak without bound.
     nearly = JointTable(values=[0, 1], outcomes=[(0, 1), (1, 0), (1, 1)], probabilities=[0.3, 0.7 - 1e-12, 1e-12])
     assert found(nearly).transport.distance == 1.0
@@ -148,10 +150,10 @@ def test_a_function_of_ones_own(wide):
 
     query = Query.of_function(answer, lipschitz=1.5, coordinates=2 if wide else 1)
     for _ in range(10):
-        law = generator.dirichlet(np.ones(8))
-        joint = brute.exact(law).reshape(2, 2, 2)
+        distribution = generator.dirichlet(np.ones(8))
+        joint = brute.exact(distribution).reshape(2, 2, 2)
         answers = np.array([np.atleast_1d(answer([x])) for x in outcomes]).reshape(2, 2, 2, -1)
-        scale = found(JointTable(values=[0, 1], outcomes=outcomes, probabilities=law), query, 0.5).scale
+        scale = found(JointTable(values=[0, 1], outcomes=outcomes, probabilities=distribution), query, 0.5).scale
         assert scale == pytest.approx(float(brute.wasserstein(joint, answers)) / 0.5, rel=1e-9)
         assert brute.leakage(joint, answers, scale) <= 0.5 + 1e-9
 
@@ -171,9 +173,9 @@ def test_values_that_no_double_holds_exactly():
     """Steps of 0.1: sums that are equal on paper are one value of the answer, and rounding is paid for."""
     values = [0.1, 0.2, 0.3]
     outcomes = [tuple(values[x] for x in row) for row in np.ndindex(3, 3, 3)]
-    law = np.random.default_rng(4).dirichlet(np.ones(27))
-    scale = found(JointTable(values=values, outcomes=outcomes, probabilities=law), "sum").scale
-    joint = brute.exact(law).reshape(3, 3, 3)
+    distribution = np.random.default_rng(4).dirichlet(np.ones(27))
+    scale = found(JointTable(values=values, outcomes=outcomes, probabilities=distribution), "sum").scale
+    joint = brute.exact(distribution).reshape(3, 3, 3)
     steps = np.indices((3, 3, 3)).sum(axis=0)[..., None]
     assert scale == pytest.approx(float(brute.wasserstein(joint, steps)) / 10, rel=1e-9)
 

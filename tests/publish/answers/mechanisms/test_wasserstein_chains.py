@@ -20,7 +20,7 @@ from pufferdp.publish.answers.queries import Query
 from tests.oracles import records as brute
 from tests.oracles.transport import w_infinity
 from tests.publish.answers.mechanisms.suite import ROUNDING, starts_of
-from tests.strategies import SEEDS, chains, epsilons, random_law, random_transition
+from tests.strategies import SEEDS, chains, epsilons, random_distribution, random_transition
 
 
 def problem_of(chain, query, epsilon, lengths) -> Problem:
@@ -73,19 +73,19 @@ def test_any_start_covers_every_start(drawn, epsilon, seed):
 
 
 @given(chain=chains(most_states=3, starts=("any",)), T=st.integers(1, 4), epsilon=epsilons)
-def test_any_start_is_the_worst_of_laws_from_any_two_points(chain, T, epsilon):
-    """No larger than the proof needs: the adversary's two laws are mixtures of these."""
+def test_any_start_is_the_worst_of_distributions_from_any_two_points(chain, T, epsilon):
+    """No larger than the proof needs: the adversary's two distributions are mixtures of these."""
     scale = Wasserstein().calibrate(problem_of(chain, "count:0", epsilon, ((T, 1),))).scale
     joints = [brute.chain_joint(chain.transition, point, T) for point in np.eye(chain.size)]
     answers, worst = answers_of(chain, T, "count:0")[..., 0], 0
     for i in range(T):
         states = np.indices(joints[0].shape)[i]
-        laws = [
+        distributions = [
             [[joint[(states == a) & (answers == s)].sum() for s in range(T + 1)] for joint in joints]
             for a in range(chain.size)
         ]
         for a, b in itertools.combinations(range(chain.size), 2):
-            possible = [[law for law in laws[x] if sum(law)] for x in (a, b)]
+            possible = [[distribution for distribution in distributions[x] if sum(distribution)] for x in (a, b)]
             worst = max([worst, *(w_infinity(range(T + 1), p, q) for p, q in itertools.product(*possible))])
     assert scale == pytest.approx(float(worst) / epsilon, rel=1e-9)
 
@@ -113,8 +113,8 @@ def test_other_chains_do_make_a_difference():
         for lengths in (((3, 1),), ((3, 2),))
     ]
     assert distances == [3.0, 2.0]
-    # Where the law of the others is not known they are left out: another start, or another chain of the class, which
-    # may never move and blur nothing.
+    # Where the distribution of the others is not known they are left out: another start, or another chain of the class,
+    # which may never move and blur nothing.
     anywhere = MarkovChain(transition=[[0.6, 0.4], [0.2, 0.8]], start="any")
     still = MarkovChain(transition=np.eye(2), start=[1.0, 0.0])
     for model in (anywhere, MarkovClass(models=(chain, still))):
@@ -122,11 +122,12 @@ def test_other_chains_do_make_a_difference():
 
 
 @given(seed=SEEDS, epsilon=epsilons)
-def test_each_chain_may_follow_its_own_law_of_the_class(seed, epsilon):
+def test_each_chain_may_follow_its_own_distribution_of_the_class(seed, epsilon):
     """Two people of a class: what the other one follows is not known, so every mixture must be safe."""
     generator = np.random.default_rng(seed)
     members = [
-        MarkovChain(transition=random_transition(generator, 2), start=random_law(generator, 2)) for _ in range(2)
+        MarkovChain(transition=random_transition(generator, 2), start=random_distribution(generator, 2))
+        for _ in range(2)
     ]
     scale = Wasserstein().calibrate(problem_of(MarkovClass(models=tuple(members)), "count:1", epsilon, ((3, 2),))).scale
     paths = [brute.chain_joint(m.transition, m.given_start, 3) for m in members]

@@ -1,4 +1,4 @@
-// What the rooms that publish have in common: data, model, question and promise; a plan; then one charged release.
+// What the rooms that publish have in common: data, model, question and guarantee; a plan; then one charged release.
 
 import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
@@ -7,7 +7,7 @@ import { busy, clear, codeBox, downloads, el, error, field, fieldError, formulas
 import { showPage } from "./result.js";
 import { Source } from "./source.js";
 
-// `room`: heading, question and promise (fields), fit(source) before asking, asked(source), plan and publish (jobs),
+// `room`: heading, question and guarantee (fields), fit(source) before asking, asked(source), plan and publish (jobs),
 // button, explains, names (of downloads), flows, pairs, after(made) more to show.
 export function makePublication(panel, shared, room) {
   const latest = new Latest();
@@ -25,7 +25,7 @@ export function makePublication(panel, shared, room) {
     el("h2", { text: room.heading }),
     source.root,
     el("fieldset", {}, el("legend", { text: "3 · Question" }), ...room.question, lengthField),
-    el("fieldset", {}, el("legend", { text: "4 · Promise" }), ...room.promise),
+    el("fieldset", {}, el("legend", { text: "4 · Guarantee" }), ...room.guarantee),
   );
   panel.append(el("div", { className: "room" }, form, el("div", { className: "tells" }, answer, publishCard, code.root)));
 

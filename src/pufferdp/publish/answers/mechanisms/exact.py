@@ -1,4 +1,4 @@
-"""The least Laplace noise that keeps the promise: the leakage computed exactly, and the loss it allows."""
+"""The least Laplace noise that keeps the guarantee: the leakage computed exactly, and the loss it allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pufferdp.models.base import Model, records_of
 from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.models.clock import clock_of
 from pufferdp.models.hidden import hidden_of
-from pufferdp.publish.answers.laws import Given, Grid, answer_laws, grid
+from pufferdp.publish.answers.distributions import Given, Grid, answer_distributions, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
 
@@ -46,7 +46,7 @@ _SPARE: Final = 1e-10
 _LEAST_SPARE: Final = 2e-12
 """The same for small leakages. Most are the log of a quotient near 1, which rounding moves by about as much however
 small it is: a part of epsilon would be less than that. Brackets of two states that attract each other have their own
-room for rounding, and promises this small are read off them (see ``leaks_most``)."""
+room for rounding, and guarantees this small are read off them (see ``leaks_most``)."""
 
 
 class ExactLaplace(Mechanism):
@@ -56,7 +56,7 @@ class ExactLaplace(Mechanism):
     theorem = "exact leakage of a noisy number, over every adversary of the kind (docs/theory/windows.md)"
 
     def holds_for_parts(self, problem: Problem) -> bool:
-        """Where a count leaks its loss alone: that is so for the count over any stretch (see ``leaks_its_loss``)."""
+        """Where a count leaks its loss alone: that is so for the count over any segment (see ``leaks_its_loss``)."""
         return leaks_its_loss(problem) and not problem.holes
 
     def find(self, problem: Problem) -> Calibrated:
@@ -90,7 +90,7 @@ def leaks_its_loss(problem: Problem) -> bool:
     chain whose odds ratio P(0,0)·P(1,1)/(P(0,1)·P(1,0)) is at most 1, two states that differ lead to states that are
     equal, and stay so, or differ the other way round. So the sums over a side differ by 0 or by -1, and with both sides
     and the target counts differ by at most 1: any DP algorithm of the count leaks its loss at most. The differences
-    alternate, so their sum over any stretch is -1, 0 or 1, also where the target lies outside. Known records and
+    alternate, so their sum over any segment is -1, 0 or 1, also where the target lies outside. Known records and
     starts keep the odds ratio of every step. Who knows all other records learns the loss itself.
     """
     tables = _tables(problem.model)
@@ -335,7 +335,7 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     if problem.adversary is Adversary.DP:
         return [_AllOthersKnown.of(steps).worst]
     if problem.adversary is Adversary.PUFFERFISH:
-        return [_of_laws(given) for given in answer_laws(problem)]
+        return [_of_distributions(given) for given in answer_distributions(problem)]
     chains = chains_of(model)
     if chains:
         # Other chains only blur the answer, and the adversary may know them: each chain by itself.
@@ -367,13 +367,17 @@ def _exactly(leak: Callable[[float], tuple[float, RecordAdversary | None]]) -> W
     return worst
 
 
-def _of_laws(given: Given) -> Worst:
-    """Who knows no record; where the chain may start anywhere, the law of the first record is the worst one."""
-    laws = given.laws
-    if isinstance(laws, ChainSums) and laws.chain.any_start:
-        leak = AnyStartLeakage(laws)
+def _of_distributions(given: Given) -> Worst:
+    """For an adversary who knows no record; with start any, for the worst distribution of the first record."""
+    distributions = given.distributions
+    if isinstance(distributions, ChainSums) and distributions.chain.any_start:
+        leak = AnyStartLeakage(distributions)
         return lambda dp_loss: Reached(*leak.worst(dp_loss))
-    return _exactly(SeriesLeakage(laws).worst if isinstance(laws, ChainSums) else UninformedLeakage(laws).worst)
+    return _exactly(
+        SeriesLeakage(distributions).worst
+        if isinstance(distributions, ChainSums)
+        else UninformedLeakage(distributions).worst
+    )
 
 
 def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> Worst:

@@ -1,8 +1,8 @@
-"""Gaussian noise with an (epsilon, delta) promise: zCDP by OpenDP's own map, carried over by a leakage curve.
+"""Gaussian noise with an (epsilon, delta) guarantee: zCDP by OpenDP's own map, carried over by a leakage curve.
 
 Noise of scale s on an answer that one record moves by at most D in L2 is (D²/2s²)-zCDP, so (τ, δ(τ))-DP for every τ.
 Whoever knows the correlation then has (q(τ), δ(τ)·(e^q(τ) − 1)/(e^τ − 1)), for every curve q that bounds the leakage of
-every algorithm (docs/guide/approximate.md). The largest rho that keeps the promise for some τ decides.
+every algorithm (docs/guide/approximate.md). The largest rho that keeps the guarantee for some τ decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pufferdp.publish.answers.problem import (
     refuse_own_secrets,
 )
 from pufferdp.publish.answers.queries import QueryKind
-from pufferdp.publish.noise import ROUNDING, NoiseKind, NoiseLaw, gaussian_delta, gaussian_rho
+from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind, gaussian_delta, gaussian_rho
 
 _TRIES: Final = 40
 """How often the scale is rounded up until OpenDP's map agrees; each time by twice as much."""
@@ -44,15 +44,15 @@ class GaussianTight(Mechanism):
         return True
 
     def calibrate(self, problem: Problem) -> Calibration:
-        """The least scale at which OpenDP's map and the curve together keep the promise."""
+        """The least scale at which OpenDP's map and the curve together keep the guarantee."""
         refuse_own_secrets(problem)
         if problem.delta <= 0:
-            raise NotApplicableError("keeps a promise with a delta: give one with delta=, for example 1e-6")
+            raise NotApplicableError("keeps a guarantee with a delta: give one with delta=, for example 1e-6")
         if problem.model.real_valued:
             raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
         bound, whole, move = problem.bound, problem.query.counts_states, _move(problem)
         scale, loss, dp_delta = _noise(problem, move)
-        law = NoiseLaw(
+        distribution = NoiseDistribution(
             kind=NoiseKind.DISCRETE_GAUSSIAN if whole else NoiseKind.GAUSSIAN,
             scale=scale * bound.unit,
             coordinates=len(bound.labels),
@@ -61,8 +61,8 @@ class GaussianTight(Mechanism):
         )
         rho = gaussian_rho(scale, move, whole)
         pair = Approximation(delta=problem.delta, dp_loss=loss, dp_delta=dp_delta, rho=rho, move=move * bound.unit)
-        pure = self.with_finding(problem, Calibrated(sigma=law.scale / bound.lipschitz))
-        return replace(pure, law=law, approximation=pair)
+        pure = self.with_finding(problem, Calibrated(sigma=distribution.scale / bound.lipschitz))
+        return replace(pure, distribution=distribution, approximation=pair)
 
 
 def _move(problem: Problem) -> float:
@@ -105,4 +105,4 @@ def _largest(curve: Curve, problem: Problem, move: float) -> tuple[float, float,
         if gaussian_delta(scale, move, problem.query.counts_states, budget.loss) <= budget.delta:
             return scale, budget.loss, budget.delta
         scale, step = scale * (1 + step), 2 * step
-    raise NotApplicableError("OpenDP's map gives no delta that is small enough; promise a larger delta")
+    raise NotApplicableError("OpenDP's map gives no delta that is small enough; guarantee a larger delta")

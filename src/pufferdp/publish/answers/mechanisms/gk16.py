@@ -1,4 +1,4 @@
-"""Ghosh & Kleinberg 2016 (GK16): noise from how much each record moves its neighbours' conditional laws."""
+"""Ghosh & Kleinberg 2016 (GK16): noise from how much each record moves its neighbours' conditional distributions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, ref
 _LONGEST: Final = 4096
 """Longer chains repeat in the middle; what the ends do is settled by then, or the mechanism declines."""
 _MOST_STATES: Final = 8
-"""Of a box of chains: the laws of the next record are tried at every corner of a column, 2^k of them."""
+"""Of a box of chains: the distributions of the next record are tried at every corner of a column, 2^k of them."""
 
 
 class Gk16(Mechanism):
@@ -126,8 +126,8 @@ def _first(chain: MarkovChain, first: Mask, second: Mask) -> float:
     gain = largest_ratios(_logs(chain)[np.ix_(first, second)]).reshape(n, n)  # max_x log P(x,r)/P(x,r')
     if chain.any_start:
         return 0.5 * float((gain + gain.T).max())  # sup over starts of log m_2(r')/m_2(r) is the largest ratio itself
-    law = chain.stationary if chain.given_start is None else chain.given_start
-    after = np.log((law @ chain.transition)[second])
+    distribution = chain.stationary if chain.given_start is None else chain.given_start
+    after = np.log((distribution @ chain.transition)[second])
     return 0.5 * float((gain + after[None, :] - after[:, None]).max())
 
 
@@ -241,14 +241,14 @@ def _right_bound(box: Box) -> float:
 
 
 def _largest_mean_ratio(low: Floats, high: Floats, top: Floats, bottom: Floats) -> float:
-    """The largest c·top/c·bottom over laws c between low and high: Dinkelbach's rounds, each a greedy filling."""
+    """The largest c·top/c·bottom over distributions c between low and high, by Dinkelbach's algorithm."""
     ratio = 0.0
     while True:
         order = np.argsort(ratio * bottom - top)
         room = (high - low)[order]
         filled = np.clip(max(1 - low.sum(), 0.0) - (np.cumsum(room) - room), 0.0, room)
-        law = low[order] + filled
-        better = float(law @ top[order] / (law @ bottom[order]))
+        distribution = low[order] + filled
+        better = float(distribution @ top[order] / (distribution @ bottom[order]))
         if better <= ratio * (1 + 1e-15):
             return max(better, ratio)
         ratio = better

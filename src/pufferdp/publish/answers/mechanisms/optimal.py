@@ -1,4 +1,4 @@
-"""The least whole noise on one count: its law found by a linear programme, and checked by exact windows."""
+"""The least whole noise on one count: its distribution found by a linear programme, and checked by exact windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.whole_noise import ConditionalCounts, counts_given_records, least_error
 from pufferdp.bounds.additive.windows import WindowCounts, Windows, window_width
 from pufferdp.models.chain import chains_of
-from pufferdp.publish.answers.laws import Grid, answer_laws, chain_products, grid
+from pufferdp.publish.answers.distributions import Grid, answer_distributions, chain_products, grid
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
@@ -22,7 +22,7 @@ WORTH_IT: Final = 2.0
 _MOST_EPSILON: Final = 12.0
 """Beyond, the numbers of the programme are too far apart for its solver."""
 _TAIL: Final = 0.99
-"""Tails fall a little more slowly than Laplace noise that keeps the promise, so that they keep it with room."""
+"""Tails fall a little more slowly than Laplace noise that keeps the guarantee, so that they keep it with room."""
 _DEPTH: Final = 16.0
 """Shares are listed down to about e^-16: a rounded one is then off by less than 1e-11."""
 _SHARES: Final = (0.05, 1e-3, 1e-5)
@@ -37,7 +37,7 @@ _GAIN: Final = 0.99
 
 
 class ExactOptimal(Mechanism):
-    """Whole noise of the least expected error, among all laws, on a count over a chain."""
+    """Whole noise of the least expected error, among all distributions, on a count over a chain."""
 
     name = "exact-optimal"
     theorem = "whole noise by linear programme, checked by exact windows (docs/theory/optimal-noise.md)"
@@ -48,11 +48,11 @@ class ExactOptimal(Mechanism):
         return series and problem.epsilon >= WORTH_IT
 
     def calibrate(self, problem: Problem) -> Calibration:
-        """The law of the least expected error; one that is given is checked in its place."""
+        """The distribution of the least expected error; one that is given is checked in its place."""
         _refuse(problem)
         table = problem.table or _found(problem)
         if problem.table is not None and not _keeps(problem, table):
-            raise NotApplicableError(f"the law of the noise leaks more than epsilon {problem.epsilon:g}")
+            raise NotApplicableError(f"the distribution of the noise leaks more than epsilon {problem.epsilon:g}")
         sigma = table.expected_absolute / problem.bound.lipschitz
         return self.with_finding(problem.with_table(table), Calibrated(sigma=sigma))
 
@@ -90,23 +90,23 @@ def _found(problem: Problem) -> NoiseTable:
         epsilon = problem.epsilon
         for _ in range(_TRIES):
             noise = NoiseTable.of(least_error(tables, epsilon * (1 - 1e-6), loss, reach))
-            excess = max(table.upper(noise.law) for table in tables) - problem.epsilon
+            excess = max(table.upper(noise.distribution) for table in tables) - problem.epsilon
             if excess <= 0:
-                if noise.expected_absolute >= _GAIN * laplace.law.expected_l1_error:
+                if noise.expected_absolute >= _GAIN * laplace.distribution.expected_l1_error:
                     raise NotApplicableError("gains less than a hundredth over exact-laplace here")
                 return noise
             if excess > 1e-3 * problem.epsilon:
                 break  # wider windows say more than a smaller epsilon
             epsilon -= 2 * excess
-    raise NotApplicableError("the linear programme found no law that exact windows confirm")
+    raise NotApplicableError("the linear programme found no distribution that exact windows confirm")
 
 
 def _keeps(problem: Problem, table: NoiseTable) -> bool:
-    """Whether exact windows confirm the promise of a table."""
+    """Whether exact windows confirm the guarantee of a table."""
     for share in _SHARES:
         tables = _adversaries(problem, share)
         _refuse_many(tables, table.reach)
-        if max(laws.upper(table.law) for laws in tables) <= problem.epsilon:
+        if max(distributions.upper(table.distribution) for distributions in tables) <= problem.epsilon:
             return True
     return False
 
@@ -118,12 +118,12 @@ def _grid_of(problem: Problem) -> Grid:
 
 
 def _adversaries(problem: Problem, share: float) -> list[ConditionalCounts]:
-    """Whom the promise is for: under every belief, and for each length of a chain."""
+    """Whom the guarantee is for: under every belief, and for each length of a chain."""
     if problem.adversary is Adversary.PUFFERFISH:
-        # Records with two values at least: before laws are made that would be too many.
+        # Records with two values at least: before distributions are made that would be too many.
         if 2 / problem.model.size * chain_products(problem) > _MOST_PRODUCTS:
             raise NotApplicableError(_TOO_MANY)
-        return [counts_given_records(given.laws) for given in answer_laws(problem)]
+        return [counts_given_records(given.distributions) for given in answer_distributions(problem)]
     # Other chains only blur the answer, and the adversary may know them: each chain by itself.
     (steps,) = _grid_of(problem).steps
     series = [Windows(chain, n, steps) for chain in chains_of(problem.model) for n, _ in problem.lengths]

@@ -1,4 +1,4 @@
-"""The Wasserstein mechanism: noise as wide as the law of the answer must be carried when a secret changes."""
+"""The Wasserstein mechanism: noise as wide as the distribution of the answer must be carried when a secret changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.bounds.distributions.base import Logs, RecordDistributions, pairs_of
 from pufferdp.bounds.distributions.wasserstein import MOST_POINTS, Pairs, WorstPair, worst_flow
 from pufferdp.models.chain import chains_of
-from pufferdp.publish.answers.laws import Given, answer_laws, chain_products
+from pufferdp.publish.answers.distributions import Given, answer_distributions, chain_products
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, Transport, refuse_known_records
 from pufferdp.publish.answers.queries import QueryKind
 
@@ -25,15 +25,15 @@ _MOMENT: Final = 2e8
 
 
 class Wasserstein(Mechanism):
-    """Noise W/ε, W the largest W∞ between the laws of the answer given two secrets of a pair."""
+    """Noise W/ε, W the largest W∞ between the distributions of the answer given two secrets of a pair."""
 
     name = "wasserstein"
     theorem = "Song et al. 2017, Theorem 3.2"
 
     def tried(self, problem: Problem) -> bool:
-        """In plans where its laws take a moment: exact-laplace never needs more noise, and does without them.
+        """In plans where its distributions take a moment: exact-laplace never needs more noise, and does without them.
 
-        Laplace noise of scale W/ε keeps the promise, and exact-laplace is the least that does.
+        Laplace noise of scale W/ε keeps the guarantee, and exact-laplace is the least that does.
         """
         chains = chains_of(problem.model)
         number = problem.query.kind in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) and problem.secrets is None
@@ -46,10 +46,10 @@ class Wasserstein(Mechanism):
         refuse_known_records(problem)
         worst: Transport | None = None
         paid = 0.0
-        for given in answer_laws(problem):
-            if given.laws.points.ndim == 2 and len(given.laws.points) > MOST_POINTS:
+        for given in answer_distributions(problem):
+            if given.distributions.points.ndim == 2 and len(given.distributions.points) > MOST_POINTS:
                 raise NotApplicableError(
-                    f"the answer has {len(given.laws.points):,} possible values of several numbers; "
+                    f"the answer has {len(given.distributions.points):,} possible values of several numbers; "
                     f"the limit is {MOST_POINTS}"
                 )
             search = _Search(problem, given, worst)
@@ -67,8 +67,8 @@ class _Search:
     def __init__(self, problem: Problem, given: Given, worst: Transport | None) -> None:
         self.problem, self.given, self.worst = problem, given, worst
         # Two masses that are equal in truth may each be off by the error, and so may their logarithms.
-        self.slack = 4 * given.laws.error
-        self.paid = math.log1p(self.slack) + 2 * given.laws.error
+        self.slack = 4 * given.distributions.error
+        self.paid = math.log1p(self.slack) + 2 * given.distributions.error
         if self.paid > problem.epsilon / 1000:
             raise NotApplicableError(
                 f"rounding may cost {self.paid:.1g} of epsilon {problem.epsilon:g}, more than a thousandth"
@@ -79,13 +79,15 @@ class _Search:
 
     def records(self) -> Transport | None:
         """Every two values of every record."""
-        for laws in self.given.laws.records():
-            p, q = pairs_of(laws)
+        for distributions in self.given.distributions.records():
+            p, q = pairs_of(distributions)
             if p:
-                self._first.append(laws.logs[p])
-                self._second.append(laws.logs[q])
-                self._names += [(self._name(laws, a), self._name(laws, b)) for a, b in zip(p, q, strict=True)]
-            if len(self._names) * len(self.given.laws.points) > _BATCH:
+                self._first.append(distributions.logs[p])
+                self._second.append(distributions.logs[q])
+                self._names += [
+                    (self._name(distributions, a), self._name(distributions, b)) for a, b in zip(p, q, strict=True)
+                ]
+            if len(self._names) * len(self.given.distributions.points) > _BATCH:
                 self._compare()
         self._compare()
         return self.worst
@@ -94,31 +96,31 @@ class _Search:
         """The pairs that were named."""
         secrets = self.problem.secrets
         assert secrets is not None
-        laws: dict[str, Logs] = {}
+        distributions: dict[str, Logs] = {}
         for secret in secrets.secrets:
-            rows = self.given.laws.event(secret.cells(self.problem.domains))
+            rows = self.given.distributions.event(secret.cells(self.problem.domains))
             if rows is None:
                 raise ModelError(
                     f"secret {secret.name!r} has probability 0 under the model; it cannot be a secret",
                     value=secret.name,
                 )
-            laws[secret.name] = rows
+            distributions[secret.name] = rows
         for a, b in secrets.pairs:
-            for row in laws[a]:
-                for other in laws[b]:
+            for row in distributions[a]:
+                for other in distributions[b]:
                     self._first.append(row[None])
                     self._second.append(other[None])
                     self._names.append((a, b))
         self._compare()
         return self.worst
 
-    def _name(self, laws: RecordDistributions, row: int) -> str:
-        return self.problem.value_name(laws.record, laws.states[row])
+    def _name(self, distributions: RecordDistributions, row: int) -> str:
+        return self.problem.value_name(distributions.record, distributions.states[row])
 
     def _compare(self) -> None:
         if not self._names:
             return
-        points, unit, inexact = self.given.laws.points, self.given.unit, self.given.inexact
+        points, unit, inexact = self.given.distributions.points, self.given.unit, self.given.inexact
         first, second = np.concatenate(self._first), np.concatenate(self._second)
         floor = 0.0 if self.worst is None else max(0.0, (self.worst.distance - inexact) / unit)
         pair: WorstPair | None

@@ -18,7 +18,7 @@ export async function make(panel, shared) {
   room = makePublication(panel, shared, {
     heading: "Publish the series itself, flipped by chance",
     question: [field("Which flips?", optimise, "For more than two states")],
-    promise: [epsilon.root, field("Someone who wants to find out a record", adversary)],
+    guarantee: [epsilon.root, field("Someone who wants to find out a record", adversary)],
     plan: "flip_plan", publish: "flip", button: "Flip the series",
     explains: "Every record passes the channel once. What is counted from the result can be corrected, below.",
     names: { "certificate.json": "Certificate (JSON)", "*": "Flipped series" },

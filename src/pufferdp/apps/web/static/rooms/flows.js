@@ -18,7 +18,7 @@ export async function make(panel, shared) {
   room = makePublication(panel, shared, {
     heading: "How does it move from state to state?",
     question: [field("What is hidden?", privacy)],
-    promise: [tau.root, eta.root],
+    guarantee: [tau.root, eta.root],
     plan: "flow_plan", publish: "flow", button: "Release the flow", flows: true,
     explains: "Draws fresh noise once and publishes the shares of all transitions.",
     names: { "flow.json": "Flow and certificate (JSON)" },

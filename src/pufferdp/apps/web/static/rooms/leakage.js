@@ -82,7 +82,7 @@ export async function make(panel, shared) {
     if (found.exact !== null) said.push(el("p", {}, "Exactly, under this model, for a noisy count of state 1: ", el("strong", { text: safe(found.exact) }), "."));
     if (found.witness) {
       const w = found.witness;
-      said.push(el("p", { className: "promise", text: `Worst-case adversary: knows ${w.knows}. For this adversary, a noisy count of ${number(w.output)} over ${w.over} is the strongest evidence that ${w.record} is ${w.likelier} and not ${w.other}.` }));
+      said.push(el("p", { className: "guarantee", text: `Worst-case adversary: knows ${w.knows}. For this adversary, a noisy count of ${number(w.output)} over ${w.over} is the strongest evidence that ${w.record} is ${w.likelier} and not ${w.other}.` }));
     }
     clear(headline, ...said);
     const rows = Object.entries(found.curves).filter(([, value]) => value !== null).map(([name, value]) => ({ className: name === found.best ? "best" : "", cells: [name + (name === found.best ? "  ✓ best" : ""), safe(value)] }));

@@ -47,7 +47,7 @@ export async function make(panel, shared) {
   const go = el("button", { type: "button", className: "main", text: "Release the answer", on: { click: () => release() } });
   const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), budgets.root, go, released);
   const answer = el("section", { className: "card answer" }, headline, chart, mechanisms);
-  const promise = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Promise" }), epsilon.root, field("Someone who wants to find out a record", adversary));
+  const guarantee = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Guarantee" }), epsilon.root, field("Someone who wants to find out a record", adversary));
   const code = codeBox();
   const source = new Source(shared, { change: () => ask_() });
 
@@ -60,7 +60,7 @@ export async function make(panel, shared) {
         source.root,
         el("fieldset", {}, el("legend", { text: "3 · Question" }), field("What is published?", query), stateField, clipField, lengthField, idField),
       ),
-      el("div", { className: "tells" }, promise, answer, curveCard, releaseCard, code.root),
+      el("div", { className: "tells" }, guarantee, answer, curveCard, releaseCard, code.root),
     ),
   );
 
@@ -181,7 +181,7 @@ function verdict(plan) {
   return [
     el("p", { className: "verdict" }, el("strong", { text: first })),
     el("p", {}, ...more.map((sentence) => `${sentence} `), plan.best ? `Best mechanism: ${plan.best}.` : "", plan.waiting?.length ? " Slower mechanisms are still being tried …" : ""),
-    el("p", { className: "promise", text: plan.promise }),
+    el("p", { className: "guarantee", text: plan.guarantee }),
   ];
 }
 

@@ -38,7 +38,7 @@ export async function make(panel, shared) {
         "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
         el("h2", { text: "Publish the series, but hide these records" }),
         source.root,
-        el("fieldset", {}, el("legend", { text: "3 · Promise" }), epsilon.root, field("Someone who wants to find out a hidden record", adversary)),
+        el("fieldset", {}, el("legend", { text: "3 · Guarantee" }), epsilon.root, field("Someone who wants to find out a hidden record", adversary)),
       ),
       el(
         "div", { className: "tells" },
@@ -66,7 +66,7 @@ export async function make(panel, shared) {
     clear(
       keep,
       el("legend", { text: "Other columns to keep" }),
-      note("Without a tick only the column itself is written. The promise does not cover what a kept column tells."),
+      note("Without a tick only the column itself is written. The guarantee does not cover what a kept column tells."),
       ...others.map((name) => el("label", {}, el("input", { type: "checkbox", value: name }), ` ${name}`)),
     );
   }
@@ -198,7 +198,7 @@ export async function make(panel, shared) {
       clear(
         headline,
         el("p", { className: "verdict" }, el("strong", { text: `${number(100 * found.utility)} %` }), ` of ${number(found.records)} records are released. The leakage about ${many} is at most `, el("strong", { text: safe(found.leakage) }), "."),
-        el("p", { className: "promise", text: `Method: ${found.method}. The odds between two values of a hidden record shift by a factor of at most e^${number(found.epsilon)} = ${number(Math.exp(found.epsilon))}.` + (found.leakage_to.bdp === null ? " Someone who knows other records would learn it." : ` Someone who knows any other records would learn at most ${safe(found.leakage_to.bdp)}.`) }),
+        el("p", { className: "guarantee", text: `Method: ${found.method}. The odds between two values of a hidden record shift by a factor of at most e^${number(found.epsilon)} = ${number(Math.exp(found.epsilon))}.` + (found.leakage_to.bdp === null ? " Someone who knows other records would learn it." : ` Someone who knows any other records would learn at most ${safe(found.leakage_to.bdp)}.`) }),
       );
       await draw(chart, found.chart);
       code.show(found.commands);
@@ -227,7 +227,7 @@ export async function make(panel, shared) {
       clear(
         made,
         el("p", { text: `${number(found.marked.length)} of ${number(found.records)} records are replaced by ${found.mark}.` }),
-        el("p", { text: found.certificate.ledger ? `Charged to ${found.certificate.ledger.dataset}, row ${found.certificate.ledger.position} of the ledger.` : "Not charged to any ledger: the promise is for one publication." }),
+        el("p", { text: found.certificate.ledger ? `Charged to ${found.certificate.ledger.dataset}, row ${found.certificate.ledger.position} of the ledger.` : "Not charged to any ledger: the guarantee is for one publication." }),
         ...keptWords(found.kept),
         ...found.certificate.warnings.map((words) => el("p", { className: "warning", text: words })),
         ...formulas(found),

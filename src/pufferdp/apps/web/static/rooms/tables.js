@@ -1,4 +1,4 @@
-// Tables: several questions at once, for each person, day or group, on one promise.
+// Tables: several questions at once, for each person, day or group, on one guarantee.
 
 import { el, field, fill, select, slider } from "../dom.js";
 import { makePublication } from "../publication.js";
@@ -51,12 +51,12 @@ export async function make(panel, shared) {
   room = makePublication(panel, shared, {
     heading: "Several questions, a row for each group",
     question: [
-      el("div", { className: "field", role: "group", "aria-label": "What is published, and which share of the promise it gets", "data-refusals": "query|split|quantile|there is no query" }, el("span", { text: "What is published? On the right: its share" }), el("ul", { className: "questions" }, ...boxes.map(({ root }) => root))),
+      el("div", { className: "field", role: "group", "aria-label": "What is published, and which share of the guarantee it gets", "data-refusals": "query|split|quantile|there is no query" }, el("span", { text: "What is published? On the right: its share" }), el("ul", { className: "questions" }, ...boxes.map(({ root }) => root))),
       clip,
       field("A row for each", who, "People, or a column that is public", "per|a table per"),
       field("And for each", period, "Days and hours by the column under “Order”", "the period"),
     ],
-    promise: [epsilon.root, field("Someone who wants to find out a record", adversary)],
+    guarantee: [epsilon.root, field("Someone who wants to find out a record", adversary)],
     plan: "table_plan", publish: "table", button: "Release the table", pairs: true,
     explains: "Draws fresh noise once for every number of the table. Exact numbers are never shown or stored.",
     names: { "table.csv": "Table (CSV)", "release.json": "Table and certificate (JSON)" },

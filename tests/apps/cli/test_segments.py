@@ -62,7 +62,7 @@ def test_refusals(more: list[str], words: str, run: Run) -> None:
     check_sentence(result, (words,))
 
 
-def test_no_stretch_without_an_order(run: Run) -> None:
+def test_no_segment_without_an_order(run: Run) -> None:
     result = run(
         "release", "d.csv", "--model", "m.json", "--column", "activity", "--query", "histogram", "--epsilon", "1", *DAY
     )
@@ -95,7 +95,7 @@ def test_a_redaction_of_a_day_is_refused_with_the_way_out(run: Run) -> None:
         "redact", "d.csv", "--model", "m.json", *READ, "--private", "30", "--epsilon", "1", "--out", "o.csv", *DAY
     )
     assert result.code == 3
-    assert "redact the whole series, and keep the rows of the stretch" in result.err
+    assert "redact the whole series, and keep the rows of the segment" in result.err
 
 
 def test_a_plan_of_a_part(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""For a problem: the laws of its answer given a secret, in whole steps, whatever the model."""
+"""For a problem: the distributions of its answer given a secret, in whole steps, whatever the model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.secrets import Condition, Secret
 
 _WIDEST: Final = 20_000
-"""An answer with more possible values than this has no law that can be carried along."""
+"""An answer with more possible values than this has no distribution that can be carried along."""
 _LEAST: Final = 1e-30
-"""Chains with smaller probabilities have laws that fall too steeply to be carried along in reasonable time."""
+"""Chains with smaller probabilities have distributions that fall too steeply to be carried along in reasonable time."""
 _MOST_STEPS: Final = 5 * 10**9
-"""Products that the laws over a chain may take: a few seconds."""
+"""Products that the distributions over a chain may take: a few seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,20 +49,20 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Laws of the answer under one belief, and what a distance between them means."""
+    """Distributions of the answer under one belief, and what a distance between them means."""
 
-    laws: AnswerDistributions
+    distributions: AnswerDistributions
     unit: float
     inexact: float
 
 
-def answer_laws(problem: Problem) -> Iterator[Given]:
-    """The laws under every belief of the class. Raises NotApplicableError where they cannot be had."""
+def answer_distributions(problem: Problem) -> Iterator[Given]:
+    """The distributions under every belief of the class. Raises NotApplicableError where they cannot be had."""
     model = problem.model
     if model.arbitrary is not None:
-        raise NotApplicableError("anything may hold inside a group, so no law of the answer can be given")
+        raise NotApplicableError("anything may hold inside a group, so no distribution of the answer can be given")
     if model.real_valued:
-        raise NotApplicableError("compares laws over states, and the records of this model are real numbers")
+        raise NotApplicableError("compares distributions over states, and the records of this model are real numbers")
     series = series_of(model)
     if series is not None:
         if series.rhythm is not None:
@@ -125,16 +125,20 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
     answer_grid = grid(problem, [chain.labels])
     if answer_grid is None:
         if problem.query.kind is QueryKind.FUNCTION and problem.records > problem.longest:
-            raise NotApplicableError("a function of your own sees all chains together; its law is known for one only")
+            raise NotApplicableError(
+                "a function of your own sees all chains together; its distribution is known for one only"
+            )
         for length, _ in problem.lengths:
             yield _of_paths(problem, chain, length)
         return
     least = min(
-        float(law[law > 0].min())
-        for law in (chain.transition, chain.stationary if chain.given_start is None else chain.given_start)
+        float(distribution[distribution > 0].min())
+        for distribution in (chain.transition, chain.stationary if chain.given_start is None else chain.given_start)
     )
     if least < _LEAST:
-        raise NotApplicableError(f"a probability of the chain is {least:.1g}; laws are compared down to {_LEAST:g}")
+        raise NotApplicableError(
+            f"a probability of the chain is {least:.1g}; distributions are compared down to {_LEAST:g}"
+        )
     steps = answer_grid.steps[0]
     widest = int(steps.max()) * problem.records + 1
     starts = chain.size if chain.any_start else 1
@@ -144,11 +148,11 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
         pairs = length * (starts * chain.size) ** 2 / 2 * width
         if work > _MOST_STEPS or width > _WIDEST or pairs * 40 > _MOST_STEPS:
             raise NotApplicableError(
-                f"the law of the answer over {length:,} records of {chain.size} states takes too many steps "
+                f"the distribution of the answer over {length:,} records of {chain.size} states takes too many steps "
                 f"({max(work, pairs * 40):.1g}; the limit is {_MOST_STEPS:.0g})"
             )
         # Other chains only blur the answer: leaving them out is sound. So they are left out where they cost much, and
-        # where their law is not known: another start, another chain of the class.
+        # where their distribution is not known: another start, another chain of the class.
         known = not chain.any_start and problem.model.single
         together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
         rest = _rest(chain, problem.lengths, length, steps) if together else None
@@ -156,12 +160,12 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
 
 
 def _products(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) -> float:
-    """What the laws of a sum given each value of each record take, by convolution of both sides."""
+    """What the distributions of a sum given each value of each record take, by convolution of both sides."""
     return float(chain.size * length) * (int(steps.max()) * length + 1) ** 2
 
 
 def chain_products(problem: Problem) -> float:
-    """What the laws of an answer that is one number take over chains that can be listed, all beliefs together."""
+    """The work for the distributions of an answer that is one number, over all chains of a class together."""
     found = 0.0
     for chain in chains_of(problem.model):
         answer_grid = grid(problem, [chain.labels])
@@ -173,14 +177,16 @@ def chain_products(problem: Problem) -> float:
 def _rest(
     chain: MarkovChain, lengths: Sequence[tuple[int, int]], own: int, steps: npt.NDArray[np.int64]
 ) -> Logs | None:
-    """The law of the sum over all chains but one of length ``own``."""
-    law: Logs | None = None
+    """The distribution of the sum over all chains but one of length ``own``."""
+    distribution: Logs | None = None
     for length, count in lengths:
-        chain_law = ChainSums(chain, length, steps.tolist()).total() if count > (length == own) else None
+        chain_distribution = ChainSums(chain, length, steps.tolist()).total() if count > (length == own) else None
         for _ in range(count - (length == own)):
-            assert chain_law is not None
-            law = chain_law if law is None else log_convolve(law, chain_law)
-    return law
+            assert chain_distribution is not None
+            distribution = (
+                chain_distribution if distribution is None else log_convolve(distribution, chain_distribution)
+            )
+    return distribution
 
 
 def _of_paths(problem: Problem, chain: MarkovChain, length: int) -> Given:
@@ -199,7 +205,7 @@ def _of_paths(problem: Problem, chain: MarkovChain, length: int) -> Given:
 def _of_records(problem: Problem, model: RecordModel) -> Given:
     answer_grid = grid(problem, model.domains)
     if answer_grid is not None:
-        return Given(laws_of_records(model, answer_grid), float(answer_grid.unit), answer_grid.inexact)
+        return Given(distributions_of_records(model, answer_grid), float(answer_grid.unit), answer_grid.inexact)
     try:
         rows, _ = model.outcomes()
     except ModelError as error:  # this way is closed; others need no list
@@ -207,8 +213,8 @@ def _of_records(problem: Problem, model: RecordModel) -> Given:
     return Given(TableDistributions(model, _answers(problem, model, rows)), 1.0, 0.0)
 
 
-def laws_of_records(model: RecordModel, answer_grid: Grid) -> AnswerDistributions:
-    """The laws of an answer in whole steps. Raises NotApplicableError where they take too long."""
+def distributions_of_records(model: RecordModel, answer_grid: Grid) -> AnswerDistributions:
+    """The distributions of an answer in whole steps. Raises NotApplicableError where they take too long."""
     return sum_distributions(model, answer_grid.steps)
 
 
@@ -230,7 +236,7 @@ def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) 
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerLaw:
+class AnswerDistribution:
     """The possible answers and their probabilities. Follows from the model alone; no data is read."""
 
     answers: npt.NDArray[np.float64]
@@ -238,17 +244,17 @@ class AnswerLaw:
     probabilities: npt.NDArray[np.float64]
 
     def __repr__(self) -> str:
-        return f"AnswerLaw({len(self.answers)} answers)"
+        return f"AnswerDistribution({len(self.answers)} answers)"
 
 
-def answer_law(
+def answer_distribution(
     model: Model, query: Query | str, *, length: int | None = None, given: Condition | None = None
-) -> AnswerLaw:
-    """The law of the exact answer to a query, given what is known of some records.
+) -> AnswerDistribution:
+    """The distribution of the exact answer to a query, given what is known of some records.
 
     >>> from pufferdp import Groups
     >>> clique = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])
-    >>> answer_law(clique, "count:1", given={"1": "0"}).probabilities.round(3).tolist()
+    >>> answer_distribution(clique, "count:1", given={"1": "0"}).probabilities.round(3).tolist()
     [0.2, 0.225, 0.5, 0.075, 0.0]
     """
     problem = Problem(
@@ -257,14 +263,14 @@ def answer_law(
         lengths=() if length is None else ((length, 1),),
         epsilon=1.0,
     )
-    beliefs = list(answer_laws(problem))
+    beliefs = list(answer_distributions(problem))
     if len(beliefs) > 1:
-        raise ParameterError("the model is a class; the law of an answer needs one belief")
+        raise ParameterError("the model is a class; the distribution of an answer needs one belief")
     cells = [{}] if given is None else Secret(name="what is known", when=given).cells(problem.domains)
-    log_laws = beliefs[0].laws.event(cells)
-    if log_laws is None:
+    log_distributions = beliefs[0].distributions.event(cells)
+    if log_distributions is None:
         raise ModelError(f"{given} has probability 0; nothing can be said given it", value=given)
-    if len(log_laws) > 1:
-        raise ParameterError("the chain may start anywhere; the law of an answer needs a definite start")
-    points = np.asarray(beliefs[0].laws.points, dtype=float) * beliefs[0].unit
-    return AnswerLaw(points, np.exp(log_laws[0]))
+    if len(log_distributions) > 1:
+        raise ParameterError("the chain may start anywhere; the distribution of an answer needs a definite start")
+    points = np.asarray(beliefs[0].distributions.points, dtype=float) * beliefs[0].unit
+    return AnswerDistribution(points, np.exp(log_distributions[0]))

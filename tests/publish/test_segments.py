@@ -1,4 +1,4 @@
-"""Publications from a stretch of a series: what they certify and charge, and that the promise holds for all of it."""
+"""Publications from a segment of a series: what they certify and charge, and that the guarantee holds for all of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.redaction.publication import redact
 from tests.oracles.flips import joint, table_loss
 from tests.oracles.flows import w1
-from tests.strategies import SEEDS, chains, examples, random_law, random_transition
+from tests.strategies import SEEDS, chains, examples, random_distribution, random_transition
 from tests.tolerance import SEARCHED
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
@@ -87,7 +87,7 @@ def test_a_day_is_released_from_the_whole_file(query: str, adversary: str) -> No
         "parts": [{"from": "2024-05-02T00:00:00", "to": "2024-05-02T23:00:00", "by": None}],
     }
     assert GOES_ON in made["guarantee"]["statement"]
-    assert "which stretch of the series was read" in made["public"]
+    assert "which segment of the series was read" in made["public"]
     with pytest.raises(DataError, match="'broken' at time 2024-05-01 00:00:00 is not a state"):
         release(week(), query=query, epsilon=1, adversary=adversary, **USUAL)
 
@@ -166,7 +166,7 @@ def test_a_charge_of_everything_is_what_it_always_was() -> None:
     assert some.problem != charge.problem
 
 
-def test_fleets_charge_each_person_with_their_own_stretch(tmp_path: Path) -> None:
+def test_fleets_charge_each_person_with_their_own_segment(tmp_path: Path) -> None:
     rows = week(3).filter((pl.col("who") != "p1") | (pl.col("time").dt.hour() >= 6))
     models = {f"p{n}": CHAIN for n in range(4)}
     with Ledger(tmp_path / "books.db", create=True) as ledger:
@@ -229,7 +229,7 @@ def test_a_start_that_is_given_has_no_posterior_in_a_part() -> None:
 
 @pytest.mark.parametrize("step", [28, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_year_of_days_each_at_the_loss_of_an_endless_series(step: int) -> None:
-    """Each day promises epsilon 1 by itself; all have one DP loss, at which the curve without end is at most 1."""
+    """Each day guarantees epsilon 1 by itself; all have one DP loss, at which the curve without end is at most 1."""
     days, hours = 365, 4
     generator = np.random.default_rng(1)
     start = np.datetime64("2023-01-01")
@@ -248,7 +248,7 @@ def test_a_year_of_days_each_at_the_loss_of_an_endless_series(step: int) -> None
     assert loss == pytest.approx(max(endless.inverse(1.0), 1 / hours), rel=SEARCHED)
 
 
-def test_models_that_are_no_series_take_no_stretch() -> None:
+def test_models_that_are_no_series_take_no_segment() -> None:
     table = pufferdp.JointTable(values=[0, 1], outcomes=[[0, 1], [1, 1]], probabilities=[0.5, 0.5])
     with pytest.raises(ParameterError, match="order is 't'; it is for series, and this model names its records"):
         release(
@@ -266,15 +266,15 @@ def test_models_that_are_no_series_take_no_stretch() -> None:
     epsilon=st.sampled_from([0.5, 2.0]),
     length=st.integers(1, 3),
 )
-def test_no_flipped_part_leaks_more_than_promised(chain: MarkovChain, epsilon: float, length: int) -> None:
+def test_no_flipped_part_leaks_more_than_guaranteed(chain: MarkovChain, epsilon: float, length: int) -> None:
     if chain.size < 2:
         return
-    n, law = 5, chain.stationary if chain.given_start is None else chain.given_start
+    n, distribution = 5, chain.stationary if chain.given_start is None else chain.given_start
     try:
         design = design_flips(chain, epsilon, length=None)
     except NotApplicableError:  # chains that never forget, or have nothing to hide
         return
-    table = joint(chain.transition, law, design.channel, n)
+    table = joint(chain.transition, distribution, design.channel, n)
     for first in range(n - length + 1):
         outside = tuple(n + t for t in range(n) if not first <= t < first + length)
         losses = table_loss(table.sum(axis=outside), n, 2)
@@ -308,7 +308,7 @@ def test_a_flipped_day(tmp_path: Path) -> None:
     assert len(flip(week(2), **options).values) == 48
 
 
-def test_a_stream_is_charged_for_the_stretch_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_stream_is_charged_for_the_segment_that_is_asked_for(tmp_path: Path) -> None:
     source, sink = io.BytesIO(week().write_csv(None).encode()), io.BytesIO()
     with Ledger(tmp_path / "books.db", create=True) as ledger:
         ledger.create("week", budget=50.0, model=CHAIN)
@@ -331,37 +331,37 @@ def test_a_flow_of_a_part_moves_no_further_than_its_noise_is_for(seed: int) -> N
     generator = np.random.default_rng(seed)
     P = np.clip(random_transition(generator, 2), 0.02, 0.98)
     P = P / P.sum(axis=1, keepdims=True)
-    law, n, first, last = random_law(generator, 2), 7, 2, 5
+    distribution, n, first, last = random_distribution(generator, 2), 7, 2, 5
     noise = our_noise(P, last - first, eta=0.0, tau=0.1, privacy=Privacy.RECORD, centre_only=True)
     for r, x in itertools.product(range(n - 1), range(2)):
-        laws = [part_flow_law(P, law, n, first, last, {r: x, r + 1: v}) for v in range(2)]
-        if all(laws):
-            assert w1(*laws) <= noise.record * (1 + 1e-9)
+        distributions = [part_flow_distribution(P, distribution, n, first, last, {r: x, r + 1: v}) for v in range(2)]
+        if all(distributions):
+            assert w1(*distributions) <= noise.record * (1 + 1e-9)
 
 
-def part_flow_law(
-    P: Any, law: Any, n: int, first: int, last: int, given: dict[int, int]
+def part_flow_distribution(
+    P: Any, distribution: Any, n: int, first: int, last: int, given: dict[int, int]
 ) -> dict[tuple[int, ...], float]:
-    """The law of the transitions from record ``first`` to ``last`` (from 0), given some records of n."""
+    """The distribution of the transitions from record ``first`` to ``last`` (from 0), given some records of n."""
     out: dict[tuple[int, ...], float] = {}
-    for path in itertools.product(range(len(law)), repeat=n):
+    for path in itertools.product(range(len(distribution)), repeat=n):
         if any(path[t] != v for t, v in given.items()):
             continue
-        chance = law[path[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(path))
+        chance = distribution[path[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(path))
         if chance > 0:
-            moves = [0] * len(law) ** 2
+            moves = [0] * len(distribution) ** 2
             for a, b in itertools.pairwise(path[first : last + 1]):
-                moves[a * len(law) + b] += 1
+                moves[a * len(distribution) + b] += 1
             out[tuple(moves)] = out.get(tuple(moves), 0.0) + chance
     total = math.fsum(out.values())
     return {key: chance / total for key, chance in out.items()}
 
 
 def test_flows_of_other_days_are_flows_of_other_records(tmp_path: Path) -> None:
-    promise: dict[str, Any] = {"eta": 0.01, "tau": 0.1}
+    guarantee: dict[str, Any] = {"eta": 0.01, "tau": 0.1}
     with Ledger(tmp_path / "books.db", create=True) as ledger:
         ledger.create("week", model=CHAIN, budget=FlowBudget(tau=0.5, eta=0.01))
-        options: dict[str, Any] = {"ledger": ledger, "dataset": "week", **promise, **USUAL}
+        options: dict[str, Any] = {"ledger": ledger, "dataset": "week", **guarantee, **USUAL}
         made = flow(week(), **options, **DAY).certificate.to_dict()
         assert verify(made, head=made["ledger"]["head"]).valid, verify(made).problems
         assert made["data"]["part"] is True
@@ -373,7 +373,7 @@ def test_flows_of_other_days_are_flows_of_other_records(tmp_path: Path) -> None:
         assert ledger.verify().valid, ledger.verify().problems
 
 
-def test_a_private_fit_of_a_stretch(tmp_path: Path) -> None:
+def test_a_private_fit_of_a_segment(tmp_path: Path) -> None:
     with Ledger(tmp_path / "books.db", create=True) as ledger:
         ledger.create("week", budget=50.0, model=USUAL["model"])
         options: dict[str, Any] = {"column": "state", "order": "time", "states": ["rest", "active"], **DAY}
@@ -389,5 +389,5 @@ def test_a_private_fit_of_a_stretch(tmp_path: Path) -> None:
 
 
 def test_a_redaction_is_of_a_whole_series(tmp_path: Path) -> None:
-    with pytest.raises(NotApplicableError, match=r"not of a stretch from 2024-05-02 to .*keep the rows of the"):
+    with pytest.raises(NotApplicableError, match=r"not of a segment from 2024-05-02 to .*keep the rows of the"):
         redact(week(), private=[30], epsilon=1, **USUAL, **DAY)

@@ -1,4 +1,4 @@
-"""A stretch of a series: every source reads the same records, says which they were, and looks at no other."""
+"""A segment of a series: every source reads the same records, says which they were, and looks at no other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.strategies import examples
 QUICK = settings(max_examples=examples(5), suppress_health_check=list(HealthCheck))
 CODING = Coding(labels=LABELS)
 OUTSIDE = "no state at all"
-"""What stands in rows outside the stretch: whoever reads them is refused."""
+"""What stands in rows outside the segment: whoever reads them is refused."""
 DAY = 86_400 * 10**9
 
 
@@ -79,13 +79,13 @@ SOURCES = {**BACKENDS, "sqlite": _sqlite}
 
 
 def expected_ranges(rows: list[Row], kind: str) -> Ranges:
-    stretches: dict[tuple[int, int], list[str]] = {}
+    segments: dict[tuple[int, int], list[str]] = {}
     for person in sorted({row[0] for row in rows}):
         ticks = [row[1] for row in rows if row[0] == person]
-        stretches.setdefault((min(ticks), max(ticks)), []).append(person)
+        segments.setdefault((min(ticks), max(ticks)), []).append(person)
     parts = tuple(
         Range(first=moment(kind, a), last=moment(kind, b), people=tuple(people))
-        for (a, b), people in sorted(stretches.items())
+        for (a, b), people in sorted(segments.items())
     )
     return Ranges(unit=unit(kind), order="when", by="who", parts=parts)
 
@@ -98,7 +98,7 @@ def expected_ranges(rows: list[Row], kind: str) -> Ranges:
     ends=st.tuples(st.none() | st.integers(0, 30), st.none() | st.integers(0, 30)),
     as_text=st.booleans(),
 )
-def test_every_source_reads_the_same_stretch(
+def test_every_source_reads_the_same_segment(
     source: str, data: st.DataObject, kind: str, ends: Any, as_text: bool
 ) -> None:
     if source == "sqlite" and kind in ("nanoseconds", "zone", "hours"):
@@ -180,7 +180,7 @@ def test_a_date_is_the_whole_day(first: Any, last: Any, count: int, zone: str, t
             open_series(tmp_path / "x.csv", Layout(column="value", order="when", first=first, last=last)).counts(CODING)
 
 
-def test_a_stretch_with_a_time_zone(tmp_path: Path) -> None:
+def test_a_segment_with_a_time_zone(tmp_path: Path) -> None:
     lines = [f"2024-05-01T{h:02d}:00:00+02:00,rest" for h in range(24)]
     (tmp_path / "x.csv").write_text("when,value\n" + "\n".join(lines) + "\n")
     layout = Layout(column="value", order="when", first="2024-05-01T10:00:00Z", last="2024-05-01T14:30+02:00")
@@ -197,12 +197,12 @@ def test_a_stretch_with_a_time_zone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"first": "5"}, "a stretch from 5 is asked for, but no order column is given.*order="),
-        ({"first": "5", "last": "4", "order": "n"}, "the stretch goes from 5 to 4; its first place must come first"),
+        ({"first": "5"}, "a segment from 5 is asked for, but no order column is given.*order="),
+        ({"first": "5", "last": "4", "order": "n"}, "the segment goes from 5 to 4; its first place must come first"),
         ({"first": "2024-05-01", "order": "n"}, "'2024-05-01' is not a number, and the order column holds numbers"),
         ({"last": "x", "order": "when"}, "'x' is not a date or a time without a time zone, such as 2024-05-01"),
         ({"last": "2024-05-01T10:00Z", "order": "when"}, "is not a date or a time without a time zone"),
-        ({"first": "7", "last": "9", "order": "n"}, "there is no record with 'n' from 7 to 9; choose a stretch"),
+        ({"first": "7", "last": "9", "order": "n"}, "there is no record with 'n' from 7 to 9; choose a segment"),
         ({"first": "nan", "order": "n"}, "'nan' is not a finite number"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_row_without_a_place_is_refused_wherever_it_belongs(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_rows_of_a_stretch_are_rewritten_in_their_order(tmp_path: Path, ending: str) -> None:
+def test_rows_of_a_segment_are_rewritten_in_their_order(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame({"n": [4, 1, 3, 2, 9], "value": ["rest", OUTSIDE, "7", "rest", OUTSIDE]})
     path = tmp_path / f"x.{ending}"
     _ = frame.write_csv(path) if ending == "csv" else frame.write_parquet(path)
@@ -289,7 +289,7 @@ def test_conditions_leave_rows_in_the_database() -> None:
         assert database.execute(f"SELECT count(*) FROM x{untyped_condition(numbers)}").fetchall() == [(2 + 6,)]
 
 
-def test_many_different_stretches_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_different_segments_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges_module, "MOST_PARTS", 2)
     frame = pl.DataFrame({"who": list("aabbc"), "n": [1, 2, 3, 4, 5], "value": ["rest"] * 5})
     layout = Layout(column="value", order="n", by="who")

@@ -1,4 +1,4 @@
-"""Stretches of an order column as people name them, and as they read them."""
+"""Segments of an order column as people name them, and as they read them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def named_ranges(
     order: str | None,
     by: str | None,
 ) -> Ranges:
-    """A stretch of a data set, of some people or of everybody; everything where nothing is named.
+    """A segment of a data set, of some people or of everybody; everything where nothing is named.
 
     ``unit`` is what the data set measures its order in, where it knows.
     """
     if first is None and last is None and people is None:
         return EVERYTHING
-    stretch = first is not None or last is not None
-    if stretch and order is None:
+    segment = first is not None or last is not None
+    if segment and order is None:
         raise ParameterError(
             f"first= and last= are places in an order, and data set {name!r} has none yet: name the column with order="
         )
@@ -35,10 +35,10 @@ def named_ranges(
         raise ParameterError(
             f"people are named, and data set {name!r} does not know its records by people yet: name the column with by="
         )
-    unit = (unit or _unit(first, last)) if stretch else "number"
+    unit = (unit or _unit(first, last)) if segment else "number"
     return Ranges(
         unit=unit,
-        order=order if stretch else None,
+        order=order if segment else None,
         by=None if people is None else by,
         parts=(
             Range(
@@ -51,7 +51,7 @@ def named_ranges(
 
 
 def _unit(first: str | None, last: str | None) -> str:
-    """What a stretch is measured in, where nobody has said: the first unit in which both ends can be read."""
+    """What a segment is measured in, where nobody has said: the first unit in which both ends can be read."""
     try:
         return read_ends(first, last)[0]
     except DataError:
@@ -64,7 +64,7 @@ def ends_of(begin: Cut, end: Cut, unit: str) -> tuple[Moment | None, Moment | No
     """The first and the last place between two cuts; None where there is no end.
 
     Times are whole nanoseconds, so that the place after one is known. Between numbers there are always others: a
-    stretch that begins after a number is shown from that number on.
+    segment that begins after a number is shown from that number on.
     """
     (first, after), (last, behind) = begin, end
     if unit != "number":
@@ -78,13 +78,13 @@ def day_text(nanoseconds: float) -> str:
 
 
 def place_text(place: object, last: bool = False) -> str:
-    """A place as certificates have it; as a day where a stretch begins with it, or ends with it."""
+    """A place as certificates have it; as a day where a segment begins with it, or ends with it."""
     text, edge = str(place), "T23:59:59.999999999" if last else "T00:00:00"
     whole = text.removesuffix("Z")
     return whole.removesuffix(edge) if whole.endswith(edge) else text
 
 
-def stretch_text(first: object, last: object) -> str:
+def segment_text(first: object, last: object) -> str:
     """``from … to …``, or ``on`` a day, or ``at`` a place; nothing for all of time."""
     if first is not None and first == last:
         return f"at {first}"
