@@ -46,7 +46,7 @@ layout = Layout(column="state", order="time", by="person", restart="10min", miss
 coding = Coding(labels=tuple(f"s{n}" for n in range(51)))
 counts = open_series(source, layout).counts(coding, transitions=True)
 took = time.perf_counter() - began
-found = [counts.records, counts.lengths, counts.missing, counts.restarts, counts.holes]
+found = [counts.records, counts.lengths, counts.missing, counts.restarts, counts.unobserved]
 found += [counts.histogram, counts.transitions]
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(json.dumps({"seconds": took, "gib": peak, "found": found}))
@@ -54,7 +54,7 @@ print(json.dumps({"seconds": took, "gib": peak, "found": found}))
 
 
 def make_rows(folder: Path, rows: int) -> None:
-    """A folder of Parquet files: people's minutes in no order, half a second apart at times, with gaps and holes."""
+    """A folder of Parquet files: people's minutes in no order, half a second apart at times, with gaps and unobserved steps."""
     import duckdb
 
     each, parts = rows // PEOPLE, 10

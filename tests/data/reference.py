@@ -20,13 +20,13 @@ class Answer:
     lengths: tuple[tuple[int, int], ...]
     missing: int
     restarts: int
-    holes: int
+    unobserved: int
     histogram: tuple[int, ...]
     transitions: tuple[tuple[int, ...], ...]
     clipped: Fraction | None
     chains: list[list[int]]
     pieces: list[list[int]]
-    """The chains cut at their holes."""
+    """The chains cut at their unobserved steps."""
     moves: dict[Any, set[tuple[int, int, int]]]
 
 
@@ -45,7 +45,7 @@ def answer(
     """
     chains: list[list[int]] = []
     pieces: list[list[int]] = []
-    restarts = holes = 0
+    restarts = unobserved = 0
     moves: dict[Any, set[tuple[int, int, int]]] = {}
     for person in sorted({row[0] for row in rows}):
         mine = sorted(((order, value) for who, order, value in rows if who == person), key=lambda row: row[0])
@@ -57,7 +57,7 @@ def answer(
                 restarts += before is not None
                 chains.append([])
             else:
-                holes += place - before - 1
+                unobserved += place - before - 1
             if begins or place - before > 1:
                 pieces.append([])
             known = moves.setdefault(person, set())
@@ -75,7 +75,7 @@ def answer(
         lengths=tuple(sorted(Counter(len(chain) for chain in chains).items())),
         missing=len(rows) - len(present),
         restarts=restarts,
-        holes=holes,
+        unobserved=unobserved,
         histogram=tuple(states[state] for state in range(size)),
         transitions=tuple(tuple(pairs[a, b] for b in range(size)) for a in range(size)),
         clipped=None if clip is None else clipped_sum(present, *clip),

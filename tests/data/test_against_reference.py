@@ -49,7 +49,7 @@ def random_rows(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> list[Row]:
 
 
 def same(counts: Counts, expected: Answer) -> None:
-    for name in ("records", "lengths", "missing", "restarts", "holes", "histogram", "transitions", "clipped"):
+    for name in ("records", "lengths", "missing", "restarts", "unobserved", "histogram", "transitions", "clipped"):
         assert getattr(counts, name) == getattr(expected, name), name
 
 

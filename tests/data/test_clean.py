@@ -133,7 +133,7 @@ def test_types_of_pandas_and_polars() -> None:
 STAMP = datetime(2024, 5, 1, tzinfo=UTC)
 LEFT: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     "missing": ({"value": ["a", None]}, {}),
-    "missing, a hole": ({"value": ["a", None, "b"]}, {"missing": "keep"}),
+    "missing, an unobserved step": ({"value": ["a", None, "b"]}, {"missing": "keep"}),
     "no state": ({"value": ["a", "x"]}, {}),
     "no rows": ({"value": []}, {}),
     "no column": ({"other": ["a"]}, {}),

@@ -169,9 +169,9 @@ def test_rows_that_are_not_there() -> None:
     assert "the record at time 25 comes 15 after the one before, and the model's step is 5" in message
     assert "missing='keep'" in message
     assert "restart=" in message
-    hole = Layout(column="state", order="time", step=5, missing="keep")
-    counts = open_series(frame(**STEPS), hole).counts(Coding(labels=("a", "b")), transitions=True)
-    assert (counts.lengths, counts.holes, counts.transitions) == (((4, 1),), 2, ((0, 1), (1, 0)))
+    kept = Layout(column="state", order="time", step=5, missing="keep")
+    counts = open_series(frame(**STEPS), kept).counts(Coding(labels=("a", "b")), transitions=True)
+    assert (counts.lengths, counts.unobserved, counts.transitions) == (((4, 1),), 2, ((0, 1), (1, 0)))
     again = open_series(frame(**STEPS), Layout(column="state", order="time", step=5, restart=10))
     assert again.counts(Coding(labels=("a", "b"))).lengths == ((1, 1), (3, 1))
 

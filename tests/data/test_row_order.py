@@ -200,7 +200,7 @@ def test_a_time_index_is_the_order(index: pd.Index) -> None:
     with pytest.raises(DataError, match="rows are missing between them"):
         pf.release(shuffled.drop(index[100:110]), **asked)
     gap = pf.release(shuffled.drop(index[100:110]), **asked, missing="keep")
-    assert gap.certificate.data.holes == 10
+    assert gap.certificate.data.unobserved == 10
     assert pf.verify(gap.certificate.to_dict()).valid
 
 

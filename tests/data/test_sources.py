@@ -18,7 +18,7 @@ from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 
 STATE = Layout(column="state")
-HOLE = Layout(column="state", missing="keep")
+KEEP = Layout(column="state", missing="keep")
 BITS = Coding(labels=("0", "1"))
 
 
@@ -48,8 +48,8 @@ def test_delimiters_and_endings(tmp_path: Path, name: str, mark: str) -> None:
 
 def test_every_way_to_write_missing(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text('state,n\n0,1\n,2\nNA,3\n"NA",4\nNaN,5\nnan,6\nnull,7\nNone,8\n"",9\n1,10\n')
-    counts = open_series(tmp_path / "x.csv", HOLE).counts(BITS)
-    assert (counts.records, counts.missing, counts.holes, counts.lengths) == (2, 8, 8, ((2, 1),))
+    counts = open_series(tmp_path / "x.csv", KEEP).counts(BITS)
+    assert (counts.records, counts.missing, counts.unobserved, counts.lengths) == (2, 8, 8, ((2, 1),))
 
 
 def test_a_column_that_turns_into_text_far_down(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_day_is_24_hours_whatever_the_connection_says() -> None:
 def test_ones_however_pandas_holds_them(values: Any) -> None:
     source = pd.DataFrame({"state": values})
     before = source.copy()
-    counts = open_series(source, HOLE).counts(BITS if not isinstance(values, pd.arrays.BooleanArray) else TRUTH)
+    counts = open_series(source, KEEP).counts(BITS if not isinstance(values, pd.arrays.BooleanArray) else TRUTH)
     assert (counts.histogram, counts.missing) == ((1, 1), 1)
     pd.testing.assert_frame_equal(source, before)
 
@@ -157,5 +157,5 @@ def test_columns_named_like_ours() -> None:
 def test_exact_counts_are_not_printed() -> None:
     series = open_series(pl.DataFrame({"state": [0, 1, 1, 1, 0, 1, 1]}), STATE)
     counts = series.counts(BITS, clip=(0.0, 3.0), transitions=True)
-    assert repr(counts) == str(counts) == "Counts(records=7, lengths=((7, 1),), missing=0, restarts=0, holes=0)"
+    assert repr(counts) == str(counts) == "Counts(records=7, lengths=((7, 1),), missing=0, restarts=0, unobserved=0)"
     assert "Series(Layout(column='state'" in repr(series)

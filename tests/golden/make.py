@@ -173,7 +173,7 @@ WIDE: Final = MarkovChain(
 )
 
 MADE: Final[dict[str, Callable[[], Any]]] = {
-    "answer-ar1-holes": lambda: answer(
+    "answer-ar1-gaps": lambda: answer(
         hourly(96, 5, 6, 40), model_from_dict(AR1), "mean", column="bpm", clip=(40, 120), missing="keep"
     ),
     "answer-beliefs": lambda: answer(
@@ -181,7 +181,7 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     ),
     "answer-class": lambda: answer(NUMBERS, model_from_dict(CLASS), "count:active"),
     "answer-clip": lambda: answer(NUMBERS, BINNED, "sum", column="level", clip=(0, 40)),
-    "answer-clock-holes": lambda: answer(
+    "answer-clock-gaps": lambda: answer(
         hourly(8, 3, hours=12), model_from_dict(CLOCK), "histogram", missing="keep", mechanism="curve-tight"
     ),
     "answer-count-exact-laplace": lambda: answer(NUMBERS, CHAIN, "count:active", mechanism="exact-laplace"),

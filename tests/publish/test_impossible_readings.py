@@ -132,14 +132,14 @@ def test_the_assumption_is_a_part_of_the_guarantee(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_that_do_not_fit_into_an_hour(kind: str) -> None:
     told = problems(forged(released(kind, whole=True), ranges=week(HOUR)))
-    assert "data.records is 2016 with data.holes 0 in 1 chains: at data.step 5min that takes 10075min" in told
+    assert "data.records is 2016 with data.unobserved 0 in 1 chains: at data.step 5min that takes 10075min" in told
     assert "and data.ranges spans 55min" in told
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_records_in_a_week_without_a_missing_one(kind: str) -> None:
     told = problems(forged(released(kind, whole=True), records=10, lengths=[[10, 1]], **rows(kind, 10)))
-    assert "data.holes is 0; data.ranges has 2016 steps of 5min (data.step), and data.records is 10" in told
+    assert "data.unobserved is 0; data.ranges has 2016 steps of 5min (data.step), and data.records is 10" in told
     assert "so 2006 must be missing" in told
 
 

@@ -80,12 +80,12 @@ def test_values_of_python_are_read_as_a_file_is(file, data):
 
 
 def test_missing_values_of_lists_are_missing():
-    holes = [None if n % 50 == 49 else value for n, value in enumerate(VALUES)]
-    for data in (holes, {"value": [float("nan") if value is None else value for value in holes]}):
+    unobserved = [None if n % 50 == 49 else value for n, value in enumerate(VALUES)]
+    for data in (unobserved, {"value": [float("nan") if value is None else value for value in unobserved]}):
         with pytest.raises(DataError, match="missing"):
             pufferdp.release(data, column="value", model=CHAIN, query="histogram", epsilon=1)
         done = pufferdp.release(data, column="value", model=CHAIN, query="histogram", epsilon=1, missing="keep")
-        assert done.certificate.data.holes == holes.count(None)
+        assert done.certificate.data.unobserved == unobserved.count(None)
 
 
 TEXTS = [time.isoformat() for time in TIMES]

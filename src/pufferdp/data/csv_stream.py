@@ -35,7 +35,7 @@ class Passed:
 
     records: int = 0
     missing: int = 0
-    holes: int = 0
+    unobserved: int = 0
     """Steps between records at which there was none, counted where somebody follows the moves."""
     line: int = field(default=1, repr=False)
 
@@ -95,7 +95,7 @@ def change_lines(
         codes = coder(columns[places[-1]], passed, lines)
         if links is not None:
             moves = links(codes, *(None if n is None else columns[names.index(n)] for n in (layout.by, layout.order)))
-            passed.holes = links.holes
+            passed.unobserved = links.unobserved
             if refuse is not None:
                 refuse(moves)
         if first:
@@ -302,7 +302,7 @@ class _Links:
 
     def __init__(self, layout: Layout) -> None:
         self._layout, self._unit = layout, ""
-        self.holes = 0
+        self.unobserved = 0
         self._people: dict[str, _Behind] = {}
         self._step: Fraction | None = None
 
@@ -321,17 +321,17 @@ class _Links:
             behind.place = None if places is None else places[n]
             if code >= 0:
                 began = behind.code >= 0
-                self.holes += behind.steps - 1 if began else 0
+                self.unobserved += behind.steps - 1 if began else 0
                 moves.add((behind.code, code, behind.steps if began else behind.steps - 1))
                 behind.code, behind.steps = code, 0
         return moves
 
     def _follow(self, codes: Codes) -> set[Move]:
-        """The same for one chain without holes, all at once."""
+        """The same for one chain without unobserved steps, all at once."""
         behind = self._people.setdefault("", _Behind())
         began = behind.code >= 0
         first: Move = (behind.code, int(codes[0]), behind.steps + 1 if began else behind.steps)
-        self.holes += behind.steps if began else 0
+        self.unobserved += behind.steps if began else 0
         size = int(codes.max()) + 1
         pairs = np.unique(codes[:-1].astype(np.int64) * size + codes[1:])
         behind.code, behind.steps = int(codes[-1]), 0

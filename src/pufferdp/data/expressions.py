@@ -76,7 +76,7 @@ def linked(table: Table, frame: Frame, missing: bool, pieces: bool = False, **mo
 
     Adds twin (same order as the row before), before (the code of the record before), start of a chain, steps from the
     record before, and off (no whole number of steps). A missing value is a record of the chain that is not read, so it
-    counts as a step and is dropped; ``missing`` says whether there is any. With ``pieces`` what follows a hole starts a
+    counts as a step and is dropped; ``missing`` says whether there is any. With ``pieces`` what follows an unobserved step starts a
     chain of its own. ``more`` is what else to find along the same order, so that rows are sorted once.
     """
 
@@ -163,7 +163,7 @@ def chains(table: Table, frame: Frame, missing: bool, pairs: bool = False, piece
     )
     if not pairs:
         return frame.filter(starts | (nw.col("twin") == 1))
-    # Across a hole there is no single step.
+    # Across an unobserved step there is no single step.
     pair = (nw.col("inside") == 1) & (nw.col("near") == 1)
     frame = frame.with_columns(before=nw.when(pair).then(nw.col("before")), code=nw.when(pair).then(nw.col("code")))
     return frame.filter(starts | pair | (nw.col("twin") == 1))

@@ -82,7 +82,7 @@ class NumberSeries:
     """(records of a series that are not missing, how many series have so many), sorted."""
     missing: int
     """Rows without a number."""
-    holes: int
+    unobserved: int
     """Records that are missing inside series: rows without a number, and rows that are not there."""
     ranges: Ranges
     """Which records were read."""
@@ -127,7 +127,7 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
         counts=counts,
         lengths=counts.lengths,
         missing=counts.missing,
-        holes=counts.holes,
+        unobserved=counts.unobserved,
         ranges=counts.ranges,
         numbers=numbers,
         distances=distances,

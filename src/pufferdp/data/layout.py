@@ -213,7 +213,7 @@ class Layout:
     missing: str = "refuse"
     """``"refuse"``, or ``"keep"``: a missing value is an unobserved time step."""
     step: str | float | None = None
-    """The time from one record to the next, where the model says it: a row that is not there is a hole then."""
+    """The time from one record to the next, where the model says it: a row that is not there is an unobserved step then."""
     independent: bool = False
     """Whether somebody has said that the values of ``by`` are independent although they do not look like people."""
     first: Place | None = None
@@ -306,7 +306,7 @@ class Coding:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What is counted. Records, lengths, missing, restarts and holes are public; the rest is EXACT, never printed."""
+    """What is counted. Records, lengths, missing, restarts and unobserved steps are public; the rest is EXACT, never printed."""
 
     records: int
     """Records that are not missing."""
@@ -316,7 +316,7 @@ class Counts:
     """Rows dropped because their value is missing."""
     restarts: int
     """Chains that begin anew after a gap: all but the first of each person."""
-    holes: int = 0
+    unobserved: int = 0
     """Records that are missing inside chains: rows without a value, and rows that are not there."""
     histogram: tuple[int, ...] = field(repr=False)
     """EXACT: records in each state."""

@@ -94,7 +94,7 @@ class Series:
         """Count records, chains and states.
 
         With ``clip`` also sum the numbers, with ``transitions`` count pairs, with ``ranges`` say which records were
-        read. With ``pieces`` lengths are those of the pieces between holes.
+        read. With ``pieces`` lengths are those of the pieces between unobserved steps.
         """
         if self.clean is not None:
             counted = self.clean.counts(coding, clip=clip, transitions=transitions, ranges=ranges)
@@ -106,7 +106,7 @@ class Series:
         size = len(coding.labels)
         pairs: list[list[int]] | None = [[0] * size for _ in range(size)] if transitions else None
         alone = self._is_one_chain(missing)
-        holes = 0 if alone else sum(self._holes(frame, missing > 0).values())
+        unobserved = 0 if alone else sum(self._unobserved(frame, missing > 0).values())
         plain = pairs is None and alone
         lengths, restarts = (((records, 1),), 0) if plain else self._lengths(frame, missing > 0, pairs, pieces)
         return Counts(
@@ -114,7 +114,7 @@ class Series:
             lengths=lengths,
             missing=missing,
             restarts=restarts,
-            holes=holes,
+            unobserved=unobserved,
             histogram=tuple(tally.get(code, 0) for code in range(size)),
             transitions=None if pairs is None else tuple(tuple(row) for row in pairs),
             ranges=self._ranges(ends) if ranges else EVERYTHING,
@@ -126,7 +126,7 @@ class Series:
         """Count records, chains and states of each person, by name and in sorted order. Without transitions."""
         frame, tally_of_all, *_ = self._tally(coding, clip)
         missing = tally_of_all.get(MISSING, 0) > 0
-        holes = self._holes(frame, missing)
+        unobserved = self._unobserved(frame, missing)
         sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None or hides_values() else scaled(*clip))
         sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum(), *_ENDS)
         self._lengths(frame, missing)  # refuses duplicates
@@ -151,7 +151,7 @@ class Series:
                 lengths=mine,
                 missing=tally.get(MISSING, (0, 0))[0],
                 restarts=max(0, sum(count for _, count in mine) - 1),
-                holes=holes.get(person, 0),
+                unobserved=unobserved.get(person, 0),
                 histogram=tuple(tally.get(code, (0, 0))[0] for code in range(len(coding.labels))),
                 ranges=self._of_people({self._segment(min(ends[person]), max(ends[person])): [person]}),
                 clipped=None if clip is None else unscaled(total, records, *clip),
@@ -162,7 +162,7 @@ class Series:
     def states(self, coding: Coding, pieces: bool = False) -> list[NDArray[np.int64]]:
         """The state indices of each chain, people in sorted order. The only call that brings records to Python.
 
-        With ``pieces`` a chain is cut at its holes, so that neighbours are one step apart.
+        With ``pieces`` a chain is cut at its unobserved steps, so that neighbours are one step apart.
         """
         codes, starts = integers(self._records(coding, pieces).select("code", "start"))
         return np.split(codes, np.flatnonzero(starts)[1:])
@@ -504,7 +504,7 @@ class Series:
         )
         return int(off or 0)
 
-    def _holes(self, frame: Frame, missing: bool) -> dict[str, int]:
+    def _unobserved(self, frame: Frame, missing: bool) -> dict[str, int]:
         """Records that are missing inside chains, by person; "" where nobody is told apart.
 
         Refuses a distance that is not a whole number of steps, and rows that are not there where they are refused.

@@ -217,7 +217,7 @@ def additive(
     framework: Mapping[str, Any] | None,
     numbers: bool,
     part: bool = False,
-    holes: bool = False,
+    unobserved: bool = False,
     ranges: Ranges = EVERYTHING,
     approximate: Mapping[str, float] | None = None,
     unit: Mapping[str, Any] | None = None,
@@ -240,7 +240,7 @@ def additive(
         framework: secrets of one's own.
         numbers: whether records are real numbers.
         part: whether the chains are parts of series that go on before and after what was read.
-        holes: whether records are missing between those read, so that the chains are longer.
+        unobserved: whether records are missing between those read, so that the chains are longer.
         ranges: which records were read.
         approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
         unit: the period that the guarantee is about, with its number of records; by default it is about records.
@@ -253,7 +253,7 @@ def additive(
         dp_loss=loss if approximate is None else approximate["dp_loss"],
         dp_delta=0.0 if approximate is None else approximate["dp_delta"],
         delta=0.0 if approximate is None else approximate["delta"],
-        longest=MOST_RECORDS if part or holes else max((length for length, _ in lengths), default=1),
+        longest=MOST_RECORDS if part or unobserved else max((length for length, _ in lengths), default=1),
         # A guarantee about secrets of one's own says nothing about single records, which a ledger is about.
         epsilon=epsilon if framework is None else None,
         width=clip[1] - clip[0] if numbers and clip is not None else None,
@@ -270,7 +270,7 @@ def additive(
             **({} if approximate is None else {"delta": approximate["delta"], "euclidean": approximate["move"]}),
             **({} if table is None else {"table": dict(table)}),
             **({"part": True} if part else {}),
-            **({"holes": True} if holes else {}),
+            **({"unobserved": True} if unobserved else {}),
             **({} if unit is None else {"unit": dict(unit)}),
         },
         model=model,

@@ -87,7 +87,7 @@ class NumberModel(Model):
                 )
         if missing == "keep":
             raise ParameterError(
-                f"missing is {missing!r}; it is for series, and a family has no holes: leave it out whole"
+                f"missing is {missing!r}; it is for series, and a family has no unobserved steps: leave it out whole"
             )
         if self.names is None and id is not None:
             raise ParameterError(f"id is {id!r}; this class does not name its records: leave it out", value=id)

@@ -230,7 +230,7 @@ class AnyGroups(Model):
                 f"restart is {layout['restart']!r}; it is for series, and a group has no gaps: leave it out"
             )
         if missing == "keep" and layout["by"] is not None:
-            raise ParameterError(f"missing is {missing!r}; it is for series, and a group has no holes: drop those rows")
+            raise ParameterError(f"missing is {missing!r}; it is for series, and a group has no unobserved steps: drop those rows")
 
     def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
         """Refuse groups that are larger than the largest, where a column tells them apart."""

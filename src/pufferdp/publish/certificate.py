@@ -130,7 +130,7 @@ class DataPart(CertificatePart):
         default=None, description="only where the series goes on before and after what was read"
     )
 
-    holes: int = Field(ge=0, description="records that are missing inside chains")
+    unobserved: int = Field(ge=0, description="records that are missing inside chains")
     step: str | float | None = Field(
         default=None, description="the model's step, with which rows are compared; only where a column says the order"
     )

@@ -274,7 +274,7 @@ UNPROVABLE: Final = {
     "data.ranges": "which records were read; they must go with the columns and the chains, and be those charged",
     "data.part": "whether the series goes on before and after what was read; the noise must be enough for it",
     "data.rows_in_order": "an assumption: the rows are in time order; the guarantee states it",
-    "data.holes": "how many records are missing inside chains; they must fit, and the noise must be enough for it",
+    "data.unobserved": "how many records are missing inside chains; they must fit, and the noise must be enough for it",
     "data.step": "the model's step, which rows were compared with where a column says the order",
     "data.independent": "an assumption: many short chains are independent of each other; the guarantee states it",
     "data.dropped": "how many values were missing; 0 where they were refused",
@@ -301,7 +301,7 @@ class Kind(ABC, Generic[P, S, C]):
     """Fields of the charge in a ledger that nobody can recompute, and why."""
     row_words: ClassVar[Mapping[str, str]] = {}
     """What is wrong where a field of a charge does not follow from the rest."""
-    cut_by_holes: ClassVar[bool] = False
+    cut_where_unobserved: ClassVar[bool] = False
     """Whether missing records cut chains, so that pieces are counted in place of chains."""
 
     @abstractmethod
@@ -390,7 +390,7 @@ class Kind(ABC, Generic[P, S, C]):
         """Where a certificate does not follow from what it states."""
         problem = self.problem(certificate, **more)
         model = model_from_dict(raw["model"])
-        impossible = reading_problems(raw["data"], model, pieces=self.cut_by_holes, streamed=self.streamed(raw))
+        impossible = reading_problems(raw["data"], model, pieces=self.cut_where_unobserved, streamed=self.streamed(raw))
         if impossible:
             return impossible
         solution = self.solve(problem, silent)
@@ -470,7 +470,7 @@ def data_claims(data: Mapping[str, Any], model: Model, within_bins: bool = False
     claims["records"] = Exact(total, words="data.records is {stated}; the chain lengths add up to {true}")
     if data["missing"] == "refuse":
         claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
-        claims["holes"] = Exact(0, words="data.holes is {stated}, and missing records were refused")
+        claims["unobserved"] = Exact(0, words="data.unobserved is {stated}, and missing records were refused")
     claims["beliefs"] = Exact(beliefs(data, series_of(model) or ar1_of(model), within_bins))
     return claims
 

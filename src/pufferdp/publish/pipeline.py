@@ -139,11 +139,11 @@ class Reading:
             raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
     def facts(
-        self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING, holes: int = 0
+        self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING, unobserved: int = 0
     ) -> dict[str, Any]:
         """How the data was read, as a certificate says it."""
         series = None if self.model is None else series_of(self.model)
-        return facts_of(self.layout, self.id, lengths, dropped, ranges, holes, series)
+        return facts_of(self.layout, self.id, lengths, dropped, ranges, unobserved, series)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Exact:
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
     """Which records were read: public."""
-    holes: bool = False
+    unobserved: bool = False
     """Whether records of a chain are missing: public."""
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact
         histogram=(),
         clipped=read.clipped(*query.clip),
         states=lambda: [],
-        facts=facts_of(layout, None, read.lengths, read.missing, read.ranges, read.holes, model),
+        facts=facts_of(layout, None, read.lengths, read.missing, read.ranges, read.unobserved, model),
         ranges=read.ranges,
     )
 
@@ -308,14 +308,14 @@ def exact_of(
         histogram=() if only_numbers else histogram_of(model, counts),
         clipped=counts.clipped,
         states=states,
-        holes=counts.missing + counts.holes > 0,
+        unobserved=counts.missing + counts.unobserved > 0,
         facts=facts_of(
             layout,
             None,
             counts.lengths,
             counts.missing,
             counts.ranges,
-            counts.holes,
+            counts.unobserved,
             series_of(model),
             within_bins=counts.clipped is not None and model.bins is not None,
         ),
@@ -340,7 +340,7 @@ class ExactFlow:
 
 
 def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: bool) -> ExactFlow:
-    """Count the transitions of all chains; none leads across a hole.
+    """Count the transitions of all chains; none leads across an unobserved step.
 
     The bounds count the transitions that are seen, whether or not a chain runs on between them (docs/theory/flow.md).
     """
@@ -348,7 +348,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     series = open_series(data, layout)
     counts = series.counts(coding, transitions=True, ranges=True, pieces=True)
     check_people(model, series, counts.records)
-    check_restarts(layout, replace(counts, restarts=max(0, counts.restarts - counts.holes)))  # holes cut pieces too
+    check_restarts(layout, replace(counts, restarts=max(0, counts.restarts - counts.unobserved)))  # unobserved steps cut pieces too
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     check_start(model, counts)
@@ -358,7 +358,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     return ExactFlow(
         transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(indices, indices)],
         lengths=counts.lengths,
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.holes, model),
+        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.unobserved, model),
         ranges=counts.ranges,
     )
 
@@ -369,7 +369,7 @@ def facts_of(
     lengths: Sequence[tuple[int, int]],
     dropped: int,
     ranges: Ranges = EVERYTHING,
-    holes: int = 0,
+    unobserved: int = 0,
     series: SeriesModel | Ar1 | None = None,
     within_bins: bool = False,
 ) -> dict[str, Any]:
@@ -388,7 +388,7 @@ def facts_of(
         "dropped": dropped,
         **({} if ranges == EVERYTHING else {"ranges": ranges.to_dict()}),
         **({"part": True} if layout.is_part else {}),
-        "holes": holes,
+        "unobserved": unobserved,
         **({} if step is None or layout.order is None else {"step": step}),
         **({"independent": True} if layout.independent else {}),
     }

@@ -41,13 +41,13 @@ def reading_problems(
         problems += _field_problems(data, model.step, streamed)
         if ranges == EVERYTHING and (data["order"] is not None or data["by"] is not None):
             return problems  # nothing says how long or whose the series is; where that matters it is a problem already
-        pairs, holes = stated_lengths(data["lengths"]), data["holes"] if pieces else 0
+        pairs, unobserved = stated_lengths(data["lengths"]), data["unobserved"] if pieces else 0
         stated = _Stated(
             data=data,
             ranges=ranges,
             records=sum(length * count for length, count in pairs),
             chains=sum(count for _, count in pairs),
-            cuts=holes,
+            cuts=unobserved,
             people=1 if data["by"] is None else sum(len(part.people or ()) for part in ranges.parts),
             tight=not streamed,
         )
@@ -170,7 +170,7 @@ class _Stated:
 
     def _time_problems(self) -> Iterator[str]:
         """Records and gaps must fit into the ranges."""
-        data, people, holes, parts = self.data, self.people, self.data["holes"], self.ranges.parts
+        data, people, unobserved, parts = self.data, self.people, self.data["unobserved"], self.ranges.parts
         if data["order"] is None or any(part.first is None or part.last is None for part in parts):
             return
         ends = [(Fraction(p.first or 0), Fraction(p.last or 0), len(p.people or (1,))) for p in parts]
@@ -178,7 +178,7 @@ class _Stated:
         gap, step = self._distance("gap"), self._distance("step")
         # Distances between doubles are compared up to rounding when the data is read (data/expressions.py).
         farthest = max(max(abs(first), abs(last)) for first, last, _ in ends)
-        slack = farthest * people * Fraction(1, 2**49) + step * (self.records + holes) * Fraction(1, 2**40)
+        slack = farthest * people * Fraction(1, 2**49) + step * (self.records + unobserved) * Fraction(1, 2**40)
         if self.restarts * gap > span + slack:
             yield (
                 f"data.lengths has {self.chains} chains with more than {data['gap']} (data.gap) between them; "
@@ -186,18 +186,18 @@ class _Stated:
             )
         # How many chains missing records have cut is not known: the number that takes the least time counts.
         chains = min(max(people, self.chains - self.cuts), self.chains)
-        needed = step * (self.records + holes - chains) + gap * max(0, chains - people)
+        needed = step * (self.records + unobserved - chains) + gap * max(0, chains - people)
         rows = self.records + data["dropped"]
         tight = self.tight and people <= MOST_PARTS  # one range stands for all of so many people
         if step and needed > span + slack:
             yield (
-                f"data.records is {self.records} with data.holes {holes} in {self.chains} chains: at data.step "
+                f"data.records is {self.records} with data.unobserved {unobserved} in {self.chains} chains: at data.step "
                 f"{data['step']} that takes {self._words(needed)}, and data.ranges spans {self._words(span)}"
             )
         elif step and not gap and not data["dropped"] and tight and needed < span - slack:
             slots = int((span + slack) / step) + people
             yield (
-                f"data.holes is {holes}; data.ranges has {slots} steps of {data['step']} (data.step), and data.records "
+                f"data.unobserved is {unobserved}; data.ranges has {slots} steps of {data['step']} (data.step), and data.records "
                 f"is {self.records}, so {slots - self.records} must be missing"
             )
         # Two rows of one person never have the same time. Times are written to the microsecond unless they have more

@@ -232,7 +232,7 @@ NUMBERS = [
     case("length and lengths", but(PLAN, lengths="3,4"), "--length", "--lengths"),
     case("lengths empty", [*but(PLAN, length=None), "--lengths", ""], "lengths", "288,288"),
     case("lengths only commas", but(PLAN, length=None, lengths=",,"), "lengths", ",,"),
-    case("lengths with a hole", but(PLAN, length=None, lengths="3,,4"), "lengths", "3,,4"),
+    case("lengths with an empty entry", but(PLAN, length=None, lengths="3,,4"), "lengths", "3,,4"),
     case("lengths with text", but(PLAN, length=None, lengths="3,x"), "length", "x"),
     case("lengths with 0", but(PLAN, length=None, lengths="3,0"), "length", "0"),
     *(case(f"beta {text}", but(PLAN, beta=text), "beta", text) for text in ("0", "1", "2", "nan", "often")),

@@ -194,7 +194,7 @@ RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
         ["--order", "n"],
     ),
     "rows out of order": (CHAIN, "n,activity\n3,rest\n1,active\n2,rest\n", ["--order", "n"]),
-    "missing values are holes": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "keep"]),
+    "missing values are unobserved steps": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "keep"]),
     "one record a person": (CHAIN, "who,activity\na,rest\nb,rest\nc,active\n", ["--by", "who", "--independent"]),
     "sixty states": (
         chain([[v / sum(row) for v in row] for row in SIXTY]),

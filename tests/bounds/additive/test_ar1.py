@@ -1,4 +1,4 @@
-"""The factor of AR(1) series: every adversary and every hole by matrices, and the leakage itself by integration."""
+"""The factor of AR(1) series: every adversary and unobserved step by matrices, and the leakage itself by integration."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_noise_is_enough_and_a_tenth_less_is_not(phi, n):
 
 
 def test_no_output_far_out_leaks_more():
-    """By integration along the series: holes, negative coefficients, any deviation, an end that is known."""
+    """By integration along the series: unobserved steps, negative coefficients, any deviation, an end that is known."""
     rng = np.random.default_rng(20)
     for _ in range(examples(60)):
         phi, sd, mean = rng.uniform(-0.9, 0.9), 10 ** rng.uniform(-1.3, -0.2), rng.uniform(-0.5, 1.5)

@@ -107,7 +107,7 @@ def test_distributions_of_chains_are_within_their_error(seed, T, depth):
 
 
 def test_states_may_take_any_number_of_steps():
-    """A sum with steps 0, 2 and 5: the grid has holes, and they are impossible."""
+    """A sum with steps 0, 2 and 5: some numbers of the grid are impossible."""
     P, start = np.array([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0], [0.1, 0.1, 0.8]]), np.array([0.5, 0.25, 0.25])
     distributions = ChainSums(MarkovChain(transition=P, start=start), 4, [0, 2, 5])
     joint = brute.chain_joint(P, start, 4)

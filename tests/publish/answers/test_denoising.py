@@ -511,7 +511,7 @@ def test_no_posterior_no_columns():
 
 REASONS = {
     "rests on the coefficient alone": (Ar1(coefficient=0.5), {"query": "mean", "column": "x", "clip": (0, 3)}),
-    "where they are missing is not part": (ACTIVITY, {"query": "count:active", "missing": "keep", "column": "holes"}),
+    "where they are missing is not part": (ACTIVITY, {"query": "count:active", "missing": "keep", "column": "unobserved"}),
     "is for many models": (
         MarkovClass([ACTIVITY, replace(ACTIVITY, transition=[[0.8, 0.2], [0.2, 0.8]])]),
         {"query": "count:active"},
@@ -523,7 +523,7 @@ REASONS = {
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_release_says_why_it_has_no_posterior(reason):
     model, options = REASONS[reason]
-    data = frame(WALK).assign(x=1.5, holes=["rest", None, "active", *WALK[3:]])
+    data = frame(WALK).assign(x=1.5, unobserved=["rest", None, "active", *WALK[3:]])
     done = release(data, model=model, epsilon=1.0, order="t", **{"column": "state", **options})
     assert done.denoised is None
     assert re.search(f"Not denoised: [^.]*{reason}", " ".join(str(done).split()))

@@ -31,7 +31,7 @@ def series(missing="refuse", gone=(), **more):
         series(first="2024-01-02"),
         series(missing="keep", gone=(40, 41)),
     ],
-    ids=["whole", "people", "part", "holes"],
+    ids=["whole", "people", "part", "unobserved"],
 )
 @pytest.mark.parametrize("query", ["histogram", "count:active"])
 def test_it_is_the_plan_of_the_release(read, query):

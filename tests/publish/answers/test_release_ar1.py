@@ -1,4 +1,4 @@
-"""Releases about series of numbers: one person or several, holes, segments, certificates, ledgers, refusals."""
+"""Releases about series of numbers: one person or several, unobserved steps, segments, certificates, ledgers, refusals."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_numbers_are_not_rounded_one_by_one():
 
 def test_holes_are_read_as_one_series():
     """Missing numbers and rows that are not there: the records that are left are one series, and no less."""
-    holes = ROWS.assign(bpm=ROWS["bpm"].where(ROWS.index % 2 == 0))
-    certificate = release(holes, model=MODEL, query="sum", missing="keep", **READ).certificate
+    unobserved = ROWS.assign(bpm=ROWS["bpm"].where(ROWS.index % 2 == 0))
+    certificate = release(unobserved, model=MODEL, query="sum", missing="keep", **READ).certificate
     assert certificate.data.lengths == [[30, 1]]
     assert certificate.data.dropped == 30
     assert certificate.noise.scale == pytest.approx(35 * ar1_factor(0.9, 30))
@@ -72,7 +72,7 @@ def test_holes_are_read_as_one_series():
     assert absent.data.lengths == [[20, 1]]
     assert absent.noise.scale == pytest.approx(35 * ar1_factor(0.9, 20))
     with pytest.raises(DataError, match="missing in 30 rows"):
-        release(holes, model=MODEL, query="sum", **READ)
+        release(unobserved, model=MODEL, query="sum", **READ)
 
 
 def test_people_are_independent_and_the_longest_series_decides():

@@ -163,7 +163,7 @@ def test_classes_and_parts_have_units_too():
 
 
 def test_records_with_holes_between_them_may_lie_in_many_periods():
-    planned = plan(HOURS, "count:work", epsilon=1.0, length=10, unit="day", holes=True)
+    planned = plan(HOURS, "count:work", epsilon=1.0, length=10, unit="day", unobserved=True)
     assert not planned.candidate("curve-general").applies
     assert planned.candidate("curve-tight").calibration.scale == pytest.approx(
         10 / BlockCurve(W, block=24).inverse(1.0)

@@ -263,7 +263,7 @@ def test_missing_values_stay_missing(folder: Path):
     assert not (folder / "o.csv").exists()
     done = pufferdp.flip("gaps.csv", missing="keep", **USUAL)
     assert [v is None for v in done.values] == [False, True, False, True, False]
-    assert (done.certificate.data.lengths, done.certificate.data.holes) == ([[3, 1]], 2)
+    assert (done.certificate.data.lengths, done.certificate.data.unobserved) == ([[3, 1]], 2)
     sink = io.BytesIO()
     with open("gaps.csv", "rb") as source:
         pufferdp.flip_stream(source, sink, missing="keep", **USUAL)

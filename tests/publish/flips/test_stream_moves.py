@@ -71,7 +71,7 @@ def test_a_stream_has_the_moves_of_its_table(
 
         seen, table = begun(seen), begun(table)
     assert seen == table
-    assert passed.holes == series.counts(CODING).holes
+    assert passed.unobserved == series.counts(CODING).unobserved
 
 
 def stream(text: str, model: MarkovChain, **options: Any) -> bytes:

@@ -82,7 +82,7 @@ def test_groups_holes_and_borders():
     data = frame(["a", "b", None, "a", "a", "b", "b", "a"], g=["u", "u", "u", "u", "v", "v", "v", "v"])
     release = released(data, model, "transitions", per="g", missing="keep", epsilon=QUIET)
     by_group = {row[0]: row[2:] for row in release.table.rows}
-    # u: a>b, then a hole, and an a whose neighbour is in v; v: a>b, b>b, b>a. In the order aa, ab, ba, bb.
+    # u: a>b, then an unobserved step, and an a whose neighbour is in v; v: a>b, b>b, b>a. In the order aa, ab, ba, bb.
     assert by_group == {"u": (0, 1, 0, 0), "v": (0, 1, 1, 1)}
 
 

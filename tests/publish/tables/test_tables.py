@@ -177,8 +177,8 @@ def test_a_part_a_hole_and_a_restart() -> None:
     assert part.table.column("day") == ["2024-01-03", "2024-01-04", "2024-01-05"]
     assert part.certificate.dp_loss <= whole.dp_loss
     assert "goes on before and after" in part.certificate.guarantee.statement
-    holes = data.with_columns(x=pl.when(pl.col("t").dt.day() == 4).then(None).otherwise(pl.col("x")))
-    table = exact(holes, per="day", missing="keep")
+    unobserved = data.with_columns(x=pl.when(pl.col("t").dt.day() == 4).then(None).otherwise(pl.col("x")))
+    table = exact(unobserved, per="day", missing="keep")
     assert table.table.rows[3][:2] == ("2024-01-04", 0)
     assert table.certificate.data.dropped == 12
     assert table.certificate.dp_loss <= whole.dp_loss

@@ -55,7 +55,7 @@ def test_one_record_moves_two_pairs(states, records, cuts, most):
 @settings(max_examples=examples(30))
 @given(st.lists(st.integers(0, 2), max_size=12), st.sets(st.integers(1, 11)))
 def test_what_is_counted(codes, cuts):
-    """With hardly any noise the counts are those by hand: none over a hole or a border."""
+    """With hardly any noise the counts are those by hand: none over an unobserved step or a border."""
     model = MarkovChain(transition=np.full((3, 3), 1 / 3))
     noise = ASKED.noise(model, 1e6, 0.05)
     answer = ASKED.measure_each(model, [records_of(codes, cuts, 3)], noise, SeededSampler(1))[0]

@@ -37,8 +37,8 @@ def plan(
         bool,
         typer.Option("--part", help="The chains are parts of series that go on, as with --from and --to of release."),
     ] = False,
-    holes: Annotated[
-        bool, typer.Option("--holes", help="Records will be missing between those read, as with --missing keep.")
+    unobserved: Annotated[
+        bool, typer.Option("--unobserved", help="Records will be missing between those read, as with --missing keep.")
     ] = False,
     unit: options.UnitName = None,
     secret: options.SecretText = None,
@@ -125,7 +125,7 @@ def plan(
                 beta=options.number("beta", beta),
                 clip=options.pair(clip),
                 part=part,
-                holes=holes,
+                unobserved=unobserved,
                 sizes=sizes,
                 progress=progress,
             )
@@ -183,7 +183,7 @@ def plan(
             secrets=None if secrets is None else load_secrets(secrets),
             delta=0.0 if delta is None else options.number("delta", delta),
             part=part,
-            holes=holes,
+            unobserved=unobserved,
             unit=unit,
             secret=secret,
             progress=progress,

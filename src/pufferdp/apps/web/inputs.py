@@ -98,7 +98,7 @@ class Inputs:
         if key not in self.lengths:
             progress("reading the data")
             exact = read_exact(file, believed, query, reading.layout, record_column)
-            self.lengths[key] = exact.lengths, exact.holes
+            self.lengths[key] = exact.lengths, exact.unobserved
         return self.lengths[key]
 
 

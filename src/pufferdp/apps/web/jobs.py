@@ -98,14 +98,14 @@ def fit_model(
 
 def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], epsilon: float | None = None) -> Problem:
     query = Query.parse(arguments["query"], clip=arguments["clip"])
-    lengths, holes = inputs.read_lengths(progress, arguments, query)
+    lengths, unobserved = inputs.read_lengths(progress, arguments, query)
     return Problem(
         model=inputs.model(arguments["model"]),
         query=query,
         lengths=lengths,
         epsilon=arguments["epsilon"] if epsilon is None else epsilon,
         adversary=checks.adversary(arguments["adversary"]),
-        holes=holes,
+        unobserved=unobserved,
     )
 
 

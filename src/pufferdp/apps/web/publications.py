@@ -25,8 +25,8 @@ def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[s
     """How accurate every question of a table will be."""
     from pufferdp.publish.tables.plan import plan_table
 
-    lengths, holes = inputs.read_lengths(progress, arguments)
-    result = plan_table(inputs.model(arguments["model"]), lengths=lengths, holes=holes, **_table(arguments))
+    lengths, unobserved = inputs.read_lengths(progress, arguments)
+    result = plan_table(inputs.model(arguments["model"]), lengths=lengths, unobserved=unobserved, **_table(arguments))
     return _planned(result, lengths, arguments)
 
 
@@ -71,12 +71,12 @@ def flip_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[st
     """The channel that every record would pass."""
     from pufferdp.publish.flips.plan import design_flips
 
-    lengths, holes = inputs.read_lengths(progress, arguments)
+    lengths, unobserved = inputs.read_lengths(progress, arguments)
     progress("choosing the channel")
     result = design_flips(
         inputs.model(arguments["model"]),
         arguments["epsilon"],
-        length=None if holes or not lengths else max(length for length, _ in lengths),
+        length=None if unobserved or not lengths else max(length for length, _ in lengths),
         adversary=arguments["adversary"],
         optimise=arguments["optimise"],
     )

@@ -189,7 +189,7 @@ def _is_small(prior: AnswerPrior | None) -> bool:
 
 def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
     model, query = problem.model, problem.query
-    if _no_one_distribution(model, query, holes=problem.holes, part=problem.part):
+    if _no_one_distribution(model, query, unobserved=problem.unobserved, part=problem.part):
         return None
     numbers = query.numbers(model) if label is None else [float(other == label) for other in model.labels]
     if numbers is None:
@@ -229,17 +229,17 @@ def why_not_denoised(certificate: Mapping[str, Any]) -> str:
     query, data = certificate["query"], certificate["data"]
     if query["name"] == QueryKind.FUNCTION:
         return _FUNCTION
-    holes = data.get("beliefs") is not None and data["dropped"] + (data.get("holes") or 0) > 0
+    unobserved = data.get("beliefs") is not None and data["dropped"] + (data.get("unobserved") or 0) > 0
     asked = Query.parse(query["name"], clip=query["clip"] and tuple(query["clip"]))
     model = model_from_dict(certificate["model"])
-    return _no_one_distribution(model, asked, holes=holes, part=data.get("part") is True) or _TOO_LONG
+    return _no_one_distribution(model, asked, unobserved=unobserved, part=data.get("part") is True) or _TOO_LONG
 
 
 _TOO_LONG: Final = "its distribution has too many values, or takes too long to work out"
 _FUNCTION: Final = "the distribution of a function of your own is not known"
 
 
-def _no_one_distribution(model: Model, query: Query, *, holes: bool, part: bool) -> str:
+def _no_one_distribution(model: Model, query: Query, *, unobserved: bool, part: bool) -> str:
     """Why the exact answer has no one distribution under the model, in words; empty where it has one."""
     if query.kind is QueryKind.FUNCTION:
         return _FUNCTION
@@ -263,7 +263,7 @@ def _no_one_distribution(model: Model, query: Query, *, holes: bool, part: bool)
         return "the guarantee is for many models, each with a distribution of its own"
     if chains and chains[0].any_start:
         return "the guarantee is for every start, and each has a distribution of its own"
-    if holes and (chains or clock is not None):
+    if unobserved and (chains or clock is not None):
         return "records are missing between those read, and where they are missing is not part of the certificate"
     if part and chains and chains[0].given_start is not None:
         return "the distribution of the first record read depends on how far it is from the start"

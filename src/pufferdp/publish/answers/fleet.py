@@ -231,7 +231,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         shared: dict[tuple[str, Lengths, bool], AnswerNoise] = {}
         for n, (person, person_problem) in enumerate(problem.items(), 1):
             own = person_problem.problem
-            key = model_digest(self.models[person]), own.lengths, own.holes
+            key = model_digest(self.models[person]), own.lengths, own.unobserved
             if key not in shared:
                 self.progress(f"calibrating person {n:,} of {len(problem):,}")
                 mechanism = _best_mechanism(own) if self.each.mechanism is None else None
@@ -327,7 +327,7 @@ def _best_mechanism(problem: Problem) -> Mechanism | None:
     """
     if problem.adversary is Adversary.DP:
         return PerRecord()
-    if leaks_its_loss(problem) and not problem.holes:
+    if leaks_its_loss(problem) and not problem.unobserved:
         return ExactLaplace()
     chain = chain_of(problem.model)
     if chain is None or chain.size != 2 or chain.any_start or chain.given_start is not None or problem.endless:

@@ -137,7 +137,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             delta=c.guarantee.delta or 0.0,
             unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
             part=c.data.part is True,
-            holes=c.data.dropped + c.data.holes > 0,
+            unobserved=c.data.dropped + c.data.unobserved > 0,
             stated=StatedNoise(
                 sigma=c.calibration.sigma, pair=None if pair is None else (pair.dp_epsilon, pair.dp_delta)
             ),
@@ -263,7 +263,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             framework=None if query_problem.secrets is None else query_problem.secrets.to_dict(),
             numbers=query_problem.model.real_valued,
             part=query_problem.part,
-            holes=query_problem.holes,
+            unobserved=query_problem.unobserved,
             ranges=problem.ranges,
             table=None if noise.distribution.table is None else noise.distribution.table.to_dict(),
             table_loss=noise.dp_loss,
@@ -287,7 +287,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             adversary=checks.adversary(charge.adversary),
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
             part=facts.get("part") is True,
-            holes=facts.get("holes") is True,
+            unobserved=facts.get("unobserved") is True,
             delta=facts.get("delta", 0.0),
             unit=None if facts.get("unit") is None else Unit.of(facts["unit"]["name"], model),
             stated=StatedNoise(sigma=facts["sigma"], pair=(charge.dp_loss, charge.dp_delta)),

@@ -23,7 +23,7 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
-from pufferdp.publish.answers.problem import HOLES, PART, Calibration, Mechanism, Problem
+from pufferdp.publish.answers.problem import UNOBSERVED, PART, Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import SecretsLike, as_secrets
@@ -184,7 +184,7 @@ class Plan(Ranking[Candidate]):
             "epsilon": p.epsilon,
             **({"delta": p.delta} if p.delta else {}),
             **({"part": True} if p.part else {}),
-            **({"holes": True} if p.holes else {}),
+            **({"unobserved": True} if p.unobserved else {}),
             **({} if p.unit is None else {"unit": p.unit.to_dict(), "zone": p.unit.zone}),
             **({} if p.secret is None else {"secret": p.secret.to_dict()}),
             "adversary": str(p.adversary),
@@ -240,7 +240,7 @@ def plan(
     secrets: SecretsLike | None = None,
     delta: float = 0.0,
     part: bool = False,
-    holes: bool = False,
+    unobserved: bool = False,
     unit: str | int | Unit | None = None,
     secret: str | SegmentSecret | None = None,
     progress: Progress | None = None,
@@ -261,7 +261,7 @@ def plan(
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         delta: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
         part: whether the chains are parts of series that go on before and after them, as for a release from a segment.
-        holes: whether records are missing between those that will be read, as with ``missing="keep"`` of a release.
+        unobserved: whether records are missing between those that will be read, as with ``missing="keep"`` of a release.
         unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         secret: the only secret, in place of every record's value: ``ever:STATE:FROM..TO``, in a state at some time in a
             segment against never; or ``all:FROM..TO``, what all records of the segment hold.
@@ -274,8 +274,8 @@ def plan(
     else:
         if length is not None or lengths is not None:
             raise ParameterError("give either series= or length=, not both: the records of a series are counted")
-        model, counted, is_part, has_holes = _count_series(series, model, asked)
-        part, holes = part or is_part, holes or has_holes
+        model, counted, is_part, has_unobserved = _count_series(series, model, asked)
+        part, unobserved = part or is_part, unobserved or has_unobserved
     problem = Problem(
         model=model,
         query=asked,
@@ -285,15 +285,15 @@ def plan(
         secrets=as_secrets(secrets),
         delta=delta,
         part=part,
-        holes=holes,
+        unobserved=unobserved,
         unit=None if unit is None else Unit.of(unit, model),
-        secret=_segment_secret(secret, model, counted, endless=part or holes),
+        secret=_segment_secret(secret, model, counted, endless=part or unobserved),
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
 
 def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model, Lengths, bool, bool]:
-    """The model with the bins of a series, its chains, and whether it is part of more or has holes."""
+    """The model with the bins of a series, its chains, and whether it is part of more or has unobserved steps."""
     from pufferdp.publish.reading import read_exact  # loads what reads data, which other plans do not need
     from pufferdp.publish.series import Series
 
@@ -305,7 +305,7 @@ def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model
     reading = series.reading(believed)
     reading.check(believed)
     exact = read_exact(series.data, believed, query, reading.layout, reading.id)
-    return believed, exact.lengths, reading.is_part, exact.holes
+    return believed, exact.lengths, reading.is_part, exact.unobserved
 
 
 def _segment_secret(
@@ -352,7 +352,7 @@ def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     try:
         if problem.endless and not mechanism.holds_for_parts(problem):
-            raise NotApplicableError(HOLES if problem.holes else PART)
+            raise NotApplicableError(UNOBSERVED if problem.unobserved else PART)
         if problem.unit is not None and not mechanism.holds_for_units(problem):
             raise NotApplicableError(f"is not worked out for {problem.unit.words} as the unit")
         if problem.secret is not None and not mechanism.holds_for_secrets(problem):

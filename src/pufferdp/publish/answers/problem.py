@@ -63,7 +63,7 @@ class Problem:
     """Whether the records are a part of a series that goes on before and after them: the guarantee is then about every
     record of the series, and the adversary may know those outside."""
 
-    holes: bool = False
+    unobserved: bool = False
     """Whether records of a chain are missing, so that the chains are longer than what is read of them. A missing record
     is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
     unit: Unit | None = None
@@ -119,9 +119,9 @@ class Problem:
         (docs/theory/parts.md).
         """
         series = series_of(self.model)
-        if series is None or not (self.part or self.holes):
+        if series is None or not (self.part or self.unobserved):
             return False
-        if self.holes:
+        if self.unobserved:
             return True  # how long the whole chain is need not be public: the bound holds for every length
         if is_hidden(series):  # what lies outside shows through the hidden state, not through a record read
             return True
@@ -389,8 +389,8 @@ class Mechanism(ABC):
 
 PART: Final = "holds for the records read alone, and the series goes on before and after them"
 """Why a mechanism does not apply to a part of a series."""
-HOLES: Final = "holds for records that follow each other, and some are missing between those read"
-"""Why a mechanism does not apply to a series with holes."""
+UNOBSERVED: Final = "holds for records that follow each other, and some are missing between those read"
+"""Why a mechanism does not apply to a series with unobserved steps."""
 
 
 def refuse_known_records(problem: Problem) -> None:

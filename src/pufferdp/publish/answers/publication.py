@@ -189,10 +189,10 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def problem(self, exact: Exact) -> AnswerProblem:
         """For the chains that were read."""
-        problem = self._problem_for(exact.lengths, exact.holes)
+        problem = self._problem_for(exact.lengths, exact.unobserved)
         return AnswerProblem(problem=problem, mechanism=self.mechanism, beta=self.beta, ranges=exact.ranges)
 
-    def _problem_for(self, lengths: tuple[tuple[int, int], ...], holes: bool = False) -> Problem:
+    def _problem_for(self, lengths: tuple[tuple[int, int], ...], unobserved: bool = False) -> Problem:
         return Problem(
             model=self.model,
             query=self.query,
@@ -202,7 +202,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
             secrets=self.secrets,
             delta=self.delta,
             part=self.reading.is_part,
-            holes=holes,
+            unobserved=unobserved,
             unit=self.unit,
         )
 

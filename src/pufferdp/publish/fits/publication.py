@@ -593,7 +593,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         return out
 
     def usual_step(self, series: OpenSeries) -> tuple[str | float | None, OffStep | None]:
-        """The step of the data, where its places lie on one: rows that are not there are holes then; or what is off it.
+        """The step of the data, where its places lie on one: rows that are not there are unobserved steps then; or what is off it.
 
         Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private:
         which step is the usual one is not public.
@@ -624,7 +624,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
     def problem(self, exact: Counted) -> FitProblem:
         """What may be spent, on chains of this length; of any where records are missing, or the series goes on."""
-        endless = self.reading.is_part or exact.counts.missing + exact.counts.holes > 0
+        endless = self.reading.is_part or exact.counts.missing + exact.counts.unobserved > 0
         # A noisy count of 0 or less does not show that a move is impossible: half a move keeps every move possible.
         prior = 0.5 if self.prior is None and self.dp_epsilon is not None and self.confidence is None else self.prior
         return FitProblem(

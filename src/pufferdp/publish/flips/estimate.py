@@ -288,7 +288,7 @@ class Device:
         ]
 
     def smoothed(self, model: Model | None) -> DeviceSeries:
-        """The series that a model makes of it. Behind a hole it begins anew."""
+        """The series that a model makes of it. Behind an unobserved step it begins anew."""
         pieces = self.denoised(model)
         c = self.certificate
         assert c is not None

@@ -105,7 +105,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
             )
         part = c.data.part is True
-        lost = c.data.dropped + c.data.holes
+        lost = c.data.dropped + c.data.unobserved
         if lost and c.channel.length is not None:
             raise CertificateError(
                 f"the loss is for series of {c.channel.length} records, and {lost} are missing between those read"

@@ -267,7 +267,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
     def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
-        """The guarantee for chains of a length; of a part of a series, or of one with holes, for any length."""
+        """The guarantee for chains of a length; of a part of a series, or of one with unobserved steps, for any length."""
         return FlipProblem(
             model=self.model,
             epsilon=self.epsilon,
@@ -377,7 +377,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         Flips of some records are those of all with the rest left out, so that they leak no more.
         """
         counts = exact[0]
-        longest = None if counts.missing or counts.holes else max(length for length, _ in counts.lengths)
+        longest = None if counts.missing or counts.unobserved else max(length for length, _ in counts.lengths)
         return self.problem_for(longest, counts.ranges)
 
     def draw(
@@ -396,7 +396,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
             coding, labels, rows = self.coding, self.model.labels, file
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
         with charged.certifying(states, lambda: _where(self.out)):
-            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
+            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
             made = self.made(self.model, facts, charged)
             flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
@@ -518,7 +518,7 @@ class FlipStream(FlipPublication[None]):
         ) from _shown(broken)
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
-        facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.holes)
+        facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.unobserved)
         made = self.made(self.model, facts, receipt)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
 

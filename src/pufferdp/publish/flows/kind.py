@@ -71,7 +71,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     certificate = FlowCertificate
     ledger_kinds = (FLOW,)
     released = "flow"
-    cut_by_holes = True
+    cut_where_unobserved = True
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
         "flow": "the released numbers; the estimates must follow from them",

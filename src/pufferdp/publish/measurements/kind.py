@@ -65,7 +65,7 @@ class MeasurementProblem:
     clip: tuple[float, float] | None = None
     """The range of numbers that are read from the data; None where each record has the value of its state."""
     part: bool = False
-    holes: bool = False
+    unobserved: bool = False
     curve: str | None = None
     """By name, as a certificate states it; None: the lowest."""
     ranges: Ranges = EVERYTHING
@@ -80,7 +80,7 @@ class MeasurementProblem:
             epsilon=1.0,
             adversary=self.adversary,
             part=self.part,
-            holes=self.holes,
+            unobserved=self.unobserved,
         )
 
     @property
@@ -152,7 +152,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             dp_delta=stated.dp_delta,
             clip=None if stated.clip is None else (stated.clip[0], stated.clip[1]),
             part=c.data.part is True,
-            holes=c.data.dropped + c.data.holes > 0,
+            unobserved=c.data.dropped + c.data.unobserved > 0,
             curve=c.mechanism.name.removeprefix(CURVE),
             ranges=stated_ranges(c.data),
         )
@@ -223,7 +223,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
 
     def charge(self, problem: MeasurementProblem, solution: Carried) -> Charge:
         """The pair that its map states, on every record that was read."""
-        endless = problem.part or problem.holes
+        endless = problem.part or problem.unobserved
         return Charge(
             kind="measurement",
             dp_loss=problem.dp_loss,
@@ -237,7 +237,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 "mechanism": f"{CURVE}{solution.curve}",
                 "lengths": [list(pair) for pair in problem.lengths],
                 **({"part": True} if problem.part else {}),
-                **({"holes": True} if problem.holes else {}),
+                **({"unobserved": True} if problem.unobserved else {}),
             },
             model=model_digest(problem.model),
             adversary=str(problem.adversary),
@@ -258,7 +258,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             dp_loss=charge.dp_loss,
             dp_delta=charge.dp_delta,
             part=facts.get("part") is True,
-            holes=facts.get("holes") is True,
+            unobserved=facts.get("unobserved") is True,
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,
         )

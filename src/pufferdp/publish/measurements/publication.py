@@ -107,7 +107,7 @@ class ExactValues:
     """The state of each record, in numbers of the model's."""
     numbers: npt.NDArray[np.float64] | None
     lengths: Lengths
-    holes: bool
+    unobserved: bool
     facts: dict[str, Any]
     """How the data was read: public."""
     ranges: Ranges
@@ -162,19 +162,19 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
             codes=keyed.codes,
             numbers=keyed.numbers,
             lengths=exact.lengths,
-            holes=exact.holes,
+            unobserved=exact.unobserved,
             facts=exact.facts,
             ranges=exact.ranges,
         )
 
     def problem(self, exact: ExactValues) -> MeasurementProblem:
         """With the pair of the measurement's profile that leaks least on the chains that were read."""
-        problem = self._carried(exact.lengths, exact.holes, exact.ranges)
+        problem = self._carried(exact.lengths, exact.unobserved, exact.ranges)
         # It must run and return what a certificate can hold; what it gets here is not the data.
         run(self.measurement, [self.values.possible[0]] * len(exact.codes), "records that all have one value")
         return problem
 
-    def _carried(self, lengths: Lengths, holes: bool = False, ranges: Ranges = EVERYTHING) -> MeasurementProblem:
+    def _carried(self, lengths: Lengths, unobserved: bool = False, ranges: Ranges = EVERYTHING) -> MeasurementProblem:
         """The problem, with its pair; refused where the pair leaks more than may be guaranteed."""
         blank = MeasurementProblem(
             model=self.model,
@@ -186,7 +186,7 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
             dp_delta=0.0,
             clip=self.values.clip if self.values.of_state is None else None,
             part=self.reading.is_part,
-            holes=holes,
+            unobserved=unobserved,
             ranges=ranges,
         )
         curve = curve_of_every_algorithm(blank.chains)

@@ -354,10 +354,10 @@ def read_designs(raw: dict[str, Any]) -> list[Design]:
 
 def check_positions(data: SeriesPart) -> None:
     """Reject positions that the records, the missing records and the chains do not have."""
-    least, cut = data.records + data.holes, data.by is not None or data.gap is not None
+    least, cut = data.records + data.unobserved, data.by is not None or data.gap is not None
     if data.rows < least or (data.rows > least and not data.dropped):
         raise CertificateError(
-            f"data.rows is {data.rows}; data.records is {data.records}, data.holes {data.holes} and data.dropped "
+            f"data.rows is {data.rows}; data.records is {data.records}, data.unobserved {data.unobserved} and data.dropped "
             f"{data.dropped}, so it must be {least}{' or more' * (data.dropped > 0)}"
         )
     if not cut and data.chains != [[1, data.rows]]:
@@ -367,7 +367,7 @@ def check_positions(data: SeriesPart) -> None:
         )
     sizes = Counter(last - first + 1 for first, last in stated_spans(data.chains))
     strange = sizes - Counter(dict(stated_lengths(data.lengths)))
-    if strange and not data.holes + data.dropped:
+    if strange and not data.unobserved + data.dropped:
         raise CertificateError(
             f"data.chains is {data.chains}, with more chains of {next(iter(strange))} records than data.lengths, "
             f"{data.lengths}"

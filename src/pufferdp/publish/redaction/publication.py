@@ -390,7 +390,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         where = "the error's value" if self.file is None else f"in {self.file.path!r}"
         with charged.certifying(frame, lambda: lost or f"the redacted series is {where}"):
             counts = placement.counts
-            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
+            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
             facts["beliefs"] = beliefs(facts, problem.hiding.chain)

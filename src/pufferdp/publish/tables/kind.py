@@ -99,7 +99,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             epsilon=c.guarantee.epsilon,
             adversary=checks.adversary(c.guarantee.adversary),
             part=c.data.part is True,
-            holes=c.data.dropped + c.data.holes > 0,
+            unobserved=c.data.dropped + c.data.unobserved > 0,
             beta=c.questions[0].accuracy.beta,
             stated=StatedNoise(sigma=1 / c.dp_loss if c.dp_loss > 0 else 0.0),
             curve=c.mechanism.name.removeprefix(CURVE),
@@ -217,7 +217,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
 
     def charge(self, problem: TableProblem, solution: TableNoise) -> Charge:
         """Its DP loss on every record that was read, once: groups share none."""
-        endless = problem.part or problem.holes
+        endless = problem.part or problem.unobserved
         return Charge(
             kind="table",
             dp_loss=solution.dp_loss,
@@ -232,7 +232,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
                 "epsilon": problem.epsilon,
                 "lengths": [list(pair) for pair in problem.lengths],
                 **({"part": True} if problem.part else {}),
-                **({"holes": True} if problem.holes else {}),
+                **({"unobserved": True} if problem.unobserved else {}),
             },
             model=model_digest(problem.model),
             adversary=str(problem.adversary),
@@ -254,7 +254,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             epsilon=facts["epsilon"],
             adversary=checks.adversary(charge.adversary),
             part=facts.get("part") is True,
-            holes=facts.get("holes") is True,
+            unobserved=facts.get("unobserved") is True,
             stated=StatedNoise(sigma=1 / charge.dp_loss if charge.dp_loss > 0 else 0.0),
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,

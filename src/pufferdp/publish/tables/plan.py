@@ -49,7 +49,7 @@ class TablePlan(Paged):
             "group_records": self.group_records,
             "epsilon": p.epsilon,
             **({"part": True} if p.part else {}),
-            **({"holes": True} if p.holes else {}),
+            **({"unobserved": True} if p.unobserved else {}),
             "adversary": str(p.adversary),
             "mechanism": f"curve-{self.noise.curve}",
             "dp_loss": self.noise.dp_loss,
@@ -96,7 +96,7 @@ def plan_table(
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
     part: bool = False,
-    holes: bool = False,
+    unobserved: bool = False,
     sizes: str = "exact",
     progress: Progress | None = None,
 ) -> TablePlan:
@@ -114,7 +114,7 @@ def plan_table(
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of sums and means.
         part: whether the chains are parts of series that go on before and after them.
-        holes: whether records are missing between those that will be read.
+        unobserved: whether records are missing between those that will be read.
         sizes: ``hidden`` for a table without the number of records of each group.
         progress: called with a few words before each step.
     """
@@ -129,7 +129,7 @@ def plan_table(
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         part=part,
-        holes=holes,
+        unobserved=unobserved,
         beta=beta,
         sizes=check_sizes(sizes),
     )

@@ -53,7 +53,7 @@ class TableProblem:
     adversary: Adversary = Adversary.BDP
     part: bool = False
     """Whether the records are a part of a series that goes on."""
-    holes: bool = False
+    unobserved: bool = False
     """Whether records are missing inside chains."""
     beta: float = 0.05
     stated: StatedNoise | None = None
@@ -89,7 +89,7 @@ class TableProblem:
             epsilon=self.epsilon,
             adversary=self.adversary,
             part=self.part,
-            holes=self.holes,
+            unobserved=self.unobserved,
             stated=self.stated,
         )
 

@@ -144,7 +144,7 @@ class ExactTable:
 
     groups: Groups
     lengths: Lengths
-    holes: bool
+    unobserved: bool
     facts: dict[str, Any]
     """How the data was read: public."""
     ranges: Ranges
@@ -206,7 +206,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
         return ExactTable(
             groups=group_records(self.grouping, keyed, len(self.model.labels), values),
             lengths=exact.lengths,
-            holes=exact.holes,
+            unobserved=exact.unobserved,
             facts=exact.facts,
             ranges=exact.ranges,
             regular=regular_step(keyed),
@@ -220,9 +220,9 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
     def problem(self, exact: ExactTable) -> TableProblem:
         """For the chains that were read."""
         questions = tuple(q.for_groups(self.model, len(exact.groups.keys)) for q in self.questions)
-        return replace(self._problem_for(exact.lengths, exact.holes), questions=questions, ranges=exact.ranges)
+        return replace(self._problem_for(exact.lengths, exact.unobserved), questions=questions, ranges=exact.ranges)
 
-    def _problem_for(self, lengths: Lengths, holes: bool = False) -> TableProblem:
+    def _problem_for(self, lengths: Lengths, unobserved: bool = False) -> TableProblem:
         return TableProblem(
             model=self.model,
             questions=self.questions,
@@ -232,7 +232,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             epsilon=self.epsilon,
             adversary=self.adversary,
             part=self.reading.is_part,
-            holes=holes,
+            unobserved=unobserved,
             beta=self.beta,
             sizes=self.sizes,
         )

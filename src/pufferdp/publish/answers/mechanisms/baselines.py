@@ -94,8 +94,8 @@ def problem_curve(name: str, problem: Problem) -> Curve:
 
         return secret_curve(problem.model, problem.secret, str(problem.adversary))
     if problem.unit is not None:
-        # With holes the records read may lie in more blocks than as many in a row.
-        endless = problem.endless and (problem.holes or name not in _READ_ALONE)
+        # With unobserved steps the records read may lie in more blocks than as many in a row.
+        endless = problem.endless and (problem.unobserved or name not in _READ_ALONE)
         length = None if endless else problem.longest
         return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records)
     if not problem.lengths:

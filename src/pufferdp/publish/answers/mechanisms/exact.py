@@ -57,7 +57,7 @@ class ExactLaplace(Mechanism):
 
     def holds_for_parts(self, problem: Problem) -> bool:
         """Where a count leaks its loss alone: that is so for the count over any segment (see ``leaks_its_loss``)."""
-        return leaks_its_loss(problem) and not problem.holes
+        return leaks_its_loss(problem) and not problem.unobserved
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""

@@ -1,4 +1,4 @@
-"""Series with holes: the chain goes on past what is missing, and no verb may guarantee less than that leaks."""
+"""Series with unobserved steps: the chain goes on past what is missing, and no verb may guarantee less than that leaks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draw_path(generator: np.random.Generator, chain: MarkovChain, distribution: 
 
 
 def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.ndarray, list[str | None], list[int]]:
-    """A chain with its start, a series of it with holes, and where it has records."""
+    """A chain with its start, a series of it with unobserved steps, and where it has records."""
     generator = np.random.default_rng(seed)
     given_distribution = random_distribution(generator, states)
     table = random_transition(generator, states)
@@ -78,7 +78,7 @@ def check_release(seed: int, states: int, length: int, query: str, adversary: st
         frame, model=chain, column="state", query=query, epsilon=1, adversary=adversary, missing="keep"
     )
     certificate = made.certificate
-    assert certificate.data.holes is not None
+    assert certificate.data.unobserved is not None
     assert pufferdp.verify(certificate.to_dict()).valid
     # As any algorithm with its loss: nothing is spent on what is missing.
     losses = [1 / certificate.calibration.sigma if t in there else 0.0 for t in range(length)]
@@ -96,20 +96,20 @@ def check_release(seed: int, states: int, length: int, query: str, adversary: st
 
 
 def test_every_second_value_missing_is_not_the_chain_without_holes() -> None:
-    # Of records that alternate a count without holes leaks its loss and no more; one of every second record does not.
+    # Of records that alternate a count without unobserved steps leaks its loss and no more; one of every second record does not.
     chain = MarkovChain(transition=[[0.1, 0.9], [0.8, 0.2]], states=["a", "b"])
     whole = pl.DataFrame({"state": ["a", "b"] * 10})
-    holes = pl.DataFrame({"state": ["a", None] * 10})
+    unobserved = pl.DataFrame({"state": ["a", None] * 10})
     options: dict[str, Any] = {"model": chain, "column": "state", "query": "count:a", "epsilon": 1}
     assert pufferdp.release(whole, **options).certificate.mechanism.name == "exact-laplace"
-    made = pufferdp.release(holes, **options, missing="keep").certificate
+    made = pufferdp.release(unobserved, **options, missing="keep").certificate
     assert made.mechanism.name != "exact-laplace"
     steps = records.chain_joint(chain.transition @ chain.transition, chain.stationary, 6).astype(float)
     exact = (np.indices(steps.shape) == 0).sum(axis=0)[..., None].astype(float)
     assert records.leakage(steps, exact, 1.0, everyone=True) > 1.5  # what exact-laplace took for 1
     assert records.leakage(steps, exact, made.noise.scale, everyone=True) <= 1
     with pytest.raises(NotApplicableError, match="some are missing between those read"):
-        pufferdp.release(holes, **options, missing="keep", mechanism="exact-laplace")
+        pufferdp.release(unobserved, **options, missing="keep", mechanism="exact-laplace")
 
 
 def test_the_noise_is_hardly_more_than_is_needed() -> None:
@@ -482,7 +482,7 @@ def test_clocks_with_holes(seed: int, states: int, length: int, slots: int, adve
     path = [int(generator.choice(states, p=clock.distributions[phase]))]
     while len(path) < length:
         path.append(int(generator.choice(states, p=clock.tables[(phase + len(path) - 1) % slots][path[-1]])))
-    # A series begins with its first row and ends with its last: holes lie between them.
+    # A series begins with its first row and ends with its last: unobserved steps lie between them.
     some = generator.choice(length, size=int(generator.integers(1, length + 1)), replace=False)
     there = sorted({0, length - 1, *some.tolist()})
     frame = pl.DataFrame({"when": [phase + t - 2 * slots for t in there], "state": [f"s{path[t]}" for t in there]})
