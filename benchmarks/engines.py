@@ -54,7 +54,7 @@ print(json.dumps({"seconds": took, "gib": peak, "found": found}))
 
 
 def make_rows(folder: Path, rows: int) -> None:
-    """A folder of Parquet files: people's minutes in no order, half a second apart at times, with gaps and unobserved steps."""
+    """A folder of Parquet files: minutes of people in no order, some half a second apart, with unobserved steps."""
     import duckdb
 
     each, parts = rows // PEOPLE, 10

@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks import optimum
 from benchmarks.quilts import STATES, falling
 from benchmarks.timing import Report, ratio, seconds, sized
-from pufferdp.assess.audit.beliefs import ChainBelief
 from pufferdp.assess.audit.density import ADVERSARIES, DRAWS, simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
+from pufferdp.assess.audit.priors import ChainPrior
 from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.additive.windows import Leakage, WindowLeakage
@@ -71,7 +71,7 @@ def estimate(chain: MarkovChain, n: int, tau: float, count: int) -> float:
     generator = np.random.default_rng(1)
     query = Query.parse("count:1")
     noisy = NoisyQuery(model=chain, query=query, records=n, dp_loss=tau, generator=generator)
-    return simulate_leakage(noisy, ChainBelief(chain, n), generator, adversaries=count)
+    return simulate_leakage(noisy, ChainPrior(chain, n), generator, adversaries=count)
 
 
 def simulate(report: Report, name: str, chain: MarkovChain, tau: float, count: int) -> None:

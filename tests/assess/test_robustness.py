@@ -1,4 +1,4 @@
-"""What is left of a guarantee against another belief: it bounds the leakage there, for every kind of class."""
+"""What is left of a guarantee against another alternative: it bounds the leakage there, for every kind of class."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def two(p: float, q: float, **more) -> MarkovChain:
 @pytest.mark.parametrize("mechanism", [Group(), QuiltExact()], ids=["group", "quilt-exact"])
 @given(pair=pairs(), T=st.integers(1, 5), epsilon=epsilons, seed=SEEDS)
 def test_epsilon_plus_twice_delta_bounds_the_leakage_under_the_belief(mechanism, pair, T, epsilon, seed):
-    belief, model = pair
-    left = robustness(model, belief, epsilon=epsilon, length=T)
+    alternative, model = pair
+    left = robustness(model, alternative, epsilon=epsilon, length=T)
     assume(math.isfinite(left.epsilon))
     problem = Problem(
         model=model,
@@ -64,23 +64,23 @@ def test_epsilon_plus_twice_delta_bounds_the_leakage_under_the_belief(mechanism,
         adversary=Adversary.PUFFERFISH,
     )
     scale = mechanism.calibrate(problem).scale
-    for start in starts_of(belief, np.random.default_rng(seed)):
-        assert leakage(belief.transition, start, T, "count:0", scale, everyone=False) <= left.epsilon + 1e-9
+    for start in starts_of(alternative, np.random.default_rng(seed)):
+        assert leakage(alternative.transition, start, T, "count:0", scale, everyone=False) <= left.epsilon + 1e-9
 
 
 def test_without_conditioning_the_guarantee_would_be_broken():
-    """The distance of the distributions as a whole gives a number that the leakage under the belief passes."""
-    belief = MarkovChain(transition=[[0.99, 0.01], [0.8, 0.2]], start=[0.6, 0.4])
+    """The distance of the distributions as a whole gives a number that the leakage under the alternative passes."""
+    alternative = MarkovChain(transition=[[0.99, 0.01], [0.8, 0.2]], start=[0.6, 0.4])
     model = MarkovChain(transition=[[0.97, 0.03], [0.96, 0.04]], start=[0.2, 0.8])
     scale = 0.16
     guaranteed, found = (
-        leakage(c.transition, distribution_of(c), 2, "count:0", scale, everyone=False) for c in (model, belief)
+        leakage(c.transition, distribution_of(c), 2, "count:0", scale, everyone=False) for c in (model, alternative)
     )
     whole = oracle.both_ways(
-        *(list(oracle.paths(c.transition, distribution_of(c), 2).values()) for c in (belief, model))
+        *(list(oracle.paths(c.transition, distribution_of(c), 2).values()) for c in (alternative, model))
     )
     assert found > guaranteed + 2 * whole + 0.3
-    assert found <= robustness(model, belief, epsilon=guaranteed, length=2).epsilon
+    assert found <= robustness(model, alternative, epsilon=guaranteed, length=2).epsilon
 
 
 # ---- what the same noise leaks under the other model ----
@@ -155,16 +155,16 @@ def test_a_belief_of_the_class_keeps_the_whole_guarantee():
 
 
 def test_a_listed_class_takes_its_nearest_chain():
-    near, far, belief = two(0.72, 0.6), two(0.9, 0.9), two(0.7, 0.6)
-    alone = robustness(near, belief, epsilon=1, length=9)
+    near, far, alternative = two(0.72, 0.6), two(0.9, 0.9), two(0.7, 0.6)
+    alone = robustness(near, alternative, epsilon=1, length=9)
     for models in ((near, far), (far, near)):
-        left = robustness(MarkovClass(models=models), belief, epsilon=1, length=9)
+        left = robustness(MarkovClass(models=models), alternative, epsilon=1, length=9)
         assert (left.delta, left.record, left.value, left.exact) == (alone.delta, alone.record, alone.value, True)
         assert left.dp_epsilon < alone.dp_epsilon  # noise for the whole class
     assert alone.exact
     # A chain with any start in the list: its own distance is only bounded, so nothing is exact any more.
     mixed = MarkovClass(models=(near, two(0.9, 0.9, start="any")))
-    assert not robustness(mixed, belief, epsilon=1, length=9).exact
+    assert not robustness(mixed, alternative, epsilon=1, length=9).exact
 
 
 def test_several_beliefs_are_as_bad_as_the_worst():
@@ -180,11 +180,11 @@ def test_the_chain_taken_from_a_box_lies_in_it_and_has_the_distance_that_is_said
     centre, table = generator.dirichlet(np.ones(k), size=(2, k))
     width = 10 ** generator.uniform(-3, -0.5)
     box = MarkovInterval(low=np.maximum(centre - width, 0), high=np.minimum(centre + width, 1))
-    belief = MarkovChain(transition=table, start=generator.dirichlet(np.ones(k)))
-    near = closest(box, belief, T)
+    alternative = MarkovChain(transition=table, start=generator.dirichlet(np.ones(k)))
+    near = closest(box, alternative, T)
     member = near.chain.transition
     assert ((member >= box.low - 1e-12) & (member <= box.high + 1e-12)).all()
-    expected = oracle.chain_delta(table, belief.start, member, belief.start, T)
+    expected = oracle.chain_delta(table, alternative.start, member, alternative.start, T)
     assert near.divergence.value == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert near.divergence.exact == (near.divergence.value in (0, math.inf))
 
@@ -196,25 +196,25 @@ def test_no_row_of_the_box_is_nearer_in_its_largest_ratio(seed):
     width = 10 ** generator.uniform(-2, -0.5)
     low, high = np.maximum(centre - width, 0), np.minimum(centre + width, 1)
     box = MarkovInterval(low=[low] * 3, high=[high] * 3)
-    belief = MarkovChain(transition=[row] * 3)
-    nearest = abs(np.log(closest(box, belief, 2).chain.transition[0] / row)).max()
+    alternative = MarkovChain(transition=[row] * 3)
+    nearest = abs(np.log(closest(box, alternative, 2).chain.transition[0] / row)).max()
     for other in generator.dirichlet(300 * centre + 0.1, size=200):
         if (other >= box.low[0]).all() and (other <= box.high[0]).all():
             assert abs(np.log(other / row)).max() >= nearest - 1e-9
 
 
 @pytest.mark.parametrize(
-    ("interval", "belief", "nearest"),
+    ("interval", "alternative", "nearest"),
     [
         (BinaryInterval(low=0.3, high=0.6), two(0.7, 0.5), two(0.6, 0.5)),
         (BinaryInterval(low=0.3, high=0.6), two(0.2, 0.9), two(0.3, 0.6)),
         (MarkovInterval(low=[[0.3, 0.4], [0.4, 0.3]], high=[[0.6, 0.7], [0.7, 0.6]]), two(0.7, 0.5), two(0.6, 0.5)),
     ],
 )
-def test_the_nearest_chain_of_an_interval_by_hand(interval, belief, nearest):
-    start = distribution_of(belief)
-    expected = oracle.chain_delta(belief.transition, start, nearest.transition, start, 4)
-    found = robustness(interval, belief, epsilon=1, length=4)
+def test_the_nearest_chain_of_an_interval_by_hand(interval, alternative, nearest):
+    start = distribution_of(alternative)
+    expected = oracle.chain_delta(alternative.transition, start, nearest.transition, start, 4)
+    found = robustness(interval, alternative, epsilon=1, length=4)
     assert found.delta == pytest.approx(expected, rel=1e-9)
     assert not found.exact
     assert "upper bound" in str(found)
@@ -224,10 +224,10 @@ def test_a_box_row_is_rescaled_inside_its_bounds():
     box = MarkovInterval(
         low=[[0.0, 0.2, 0.2], [0.2, 0.2, 0.2], [0.2, 0.2, 0.2]], high=[[0.5, 0.6, 0.6], [0.6] * 3, [0.6] * 3]
     )
-    belief = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.4, 0.3, 0.3], [0.4, 0.3, 0.3]], start=[1.0, 0, 0])
+    alternative = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.4, 0.3, 0.3], [0.4, 0.3, 0.3]], start=[1.0, 0, 0])
     nearest = [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3], [0.4, 0.3, 0.3]]
-    expected = oracle.chain_delta(belief.transition, [1, 0, 0], nearest, [1, 0, 0], 3)
-    assert robustness(box, belief, epsilon=1, length=3).delta == pytest.approx(expected, rel=1e-9)
+    expected = oracle.chain_delta(alternative.transition, [1, 0, 0], nearest, [1, 0, 0], 3)
+    assert robustness(box, alternative, epsilon=1, length=3).delta == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_box_that_needs_a_step_the_belief_rules_out():
@@ -239,18 +239,18 @@ def test_a_box_that_needs_a_step_the_belief_rules_out():
 
 def test_states_may_come_in_another_order():
     model = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", "active"], start=[0.2, 0.8])
-    belief = MarkovChain(transition=[[0.65, 0.35], [0.15, 0.85]], states=["active", "rest"], start=[0.7, 0.3])
+    alternative = MarkovChain(transition=[[0.65, 0.35], [0.15, 0.85]], states=["active", "rest"], start=[0.7, 0.3])
     turned = MarkovChain(transition=[[0.85, 0.15], [0.35, 0.65]], states=["rest", "active"], start=[0.3, 0.7])
-    one, other = (robustness(model, each, epsilon=1, length=7) for each in (belief, turned))
+    one, other = (robustness(model, each, epsilon=1, length=7) for each in (alternative, turned))
     assert one.leakage_under_other == pytest.approx(other.leakage_under_other, rel=1e-9)
     assert replace(one, leakage_under_other=None) == replace(other, leakage_under_other=None)
-    with pytest.raises(ModelError, match="the belief has the states rest, run; the model has rest, active"):
+    with pytest.raises(ModelError, match="the alternative has the states rest, run; the model has rest, active"):
         robustness(model, two(0.5, 0.5, states=["rest", "run"]), epsilon=1, length=7)
 
 
 def test_nothing_is_left_and_why():
-    model, belief = two(0.9, 0.6, states=["rest", "active"]), two(0.9, 0.0, states=["rest", "active"])
-    left = robustness(model, belief, epsilon=1, length=5)
+    model, alternative = two(0.9, 0.6, states=["rest", "active"]), two(0.9, 0.0, states=["rest", "active"])
+    left = robustness(model, alternative, epsilon=1, length=5)
     assert (left.delta, left.epsilon) == (math.inf, math.inf)
     content = json.loads(json.dumps(left.to_dict(), allow_nan=False))
     assert content["delta"] is None
@@ -260,12 +260,12 @@ def test_nothing_is_left_and_why():
 
 
 def test_an_open_start_against_a_known_one():
-    model, belief = two(0.9, 0.6), two(0.9, 0.6, start="any")
-    assert robustness(model, belief, epsilon=1, length=1).delta == 0
-    left = robustness(model, belief, epsilon=1, length=2)
+    model, alternative = two(0.9, 0.6), two(0.9, 0.6, start="any")
+    assert robustness(model, alternative, epsilon=1, length=1).delta == 0
+    left = robustness(model, alternative, epsilon=1, length=2)
     assert left.delta == math.inf
     assert "leaves the first record open" in str(left.reason)
-    assert robustness(belief, model, epsilon=1, length=2).delta == 0
+    assert robustness(alternative, model, epsilon=1, length=2).delta == 0
 
 
 # ---- tables ----
@@ -275,7 +275,7 @@ OTHER = JointTable(values=[0, 1], outcomes=[(0, 0), (0, 1), (1, 0), (1, 1)], pro
 
 
 def test_tables_by_hand():
-    """Given that the second is 0, the first is 0 or 1 with (.6, .4) for the belief and (.8, .2) for the model."""
+    """Given that the second is 0, the first is 0 or 1 with (.6, .4) for the alternative and (.8, .2) for the model."""
     left = robustness(TWINS, OTHER, epsilon=0.5)
     assert left.delta == pytest.approx(math.log(2), rel=1e-12)
     assert left.epsilon == pytest.approx(0.5 + 2 * math.log(2), rel=1e-12)
@@ -302,25 +302,29 @@ def test_a_network_and_a_table_of_the_same_distribution_agree():
 
 
 def test_groups_of_exchangeable_records():
-    model, belief = (Groups(sizes=[3], positives=[distribution]) for distribution in ([0.25] * 4, [0.3, 0.2, 0.2, 0.3]))
+    model, alternative = (
+        Groups(sizes=[3], positives=[distribution]) for distribution in ([0.25] * 4, [0.3, 0.2, 0.2, 0.3])
+    )
     distributions = [
         dict(zip(map(tuple, rows.tolist()), p.tolist(), strict=True))
-        for rows, p in (belief.outcomes(), model.outcomes())
+        for rows, p in (alternative.outcomes(), model.outcomes())
     ]
-    assert robustness(model, belief, epsilon=1).delta == pytest.approx(oracle.table_delta(*distributions), rel=1e-12)
+    assert robustness(model, alternative, epsilon=1).delta == pytest.approx(
+        oracle.table_delta(*distributions), rel=1e-12
+    )
 
 
 def test_a_class_that_only_bounds_the_groups():
-    belief = Groups(sizes=[3, 2], positives=[[0.25] * 4, [0.2, 0.3, 0.5]])
-    assert robustness(AnyGroups(largest=3), belief, epsilon=1).epsilon == 1
+    alternative = Groups(sizes=[3, 2], positives=[[0.25] * 4, [0.2, 0.3, 0.5]])
+    assert robustness(AnyGroups(largest=3), alternative, epsilon=1).epsilon == 1
     with pytest.raises(NotApplicableError, match="3 records depend on each other and the model at most 2"):
-        robustness(AnyGroups(largest=2), belief, epsilon=1)
-    with pytest.raises(ModelError, match="the belief has a state '1'; the model has only 0, 2"):
-        robustness(AnyGroups(largest=3, states=("0", "2")), belief, epsilon=1)
+        robustness(AnyGroups(largest=2), alternative, epsilon=1)
+    with pytest.raises(ModelError, match="the alternative has a state '1'; the model has only 0, 2"):
+        robustness(AnyGroups(largest=3, states=("0", "2")), alternative, epsilon=1)
 
 
 @pytest.mark.parametrize(
-    ("model", "belief", "options", "error", "words"),
+    ("model", "alternative", "options", "error", "words"),
     [
         (two(0.5, 0.6), two(0.5, 0.5), {}, ParameterError, "length is missing"),
         (two(0.5, 0.6), two(0.5, 0.5), {"length": 0}, ParameterError, "length is 0"),
@@ -346,9 +350,9 @@ def test_a_class_that_only_bounds_the_groups():
         ),
     ],
 )
-def test_refusals_name_what_is_wrong(model, belief, options, error, words):
+def test_refusals_name_what_is_wrong(model, alternative, options, error, words):
     with pytest.raises(error, match=words):
-        robustness(model, belief, epsilon=1, **options)
+        robustness(model, alternative, epsilon=1, **options)
 
 
 # ---- drift ----
@@ -363,7 +367,7 @@ def test_drift_starts_at_the_guarantee_and_wears_out():
     falling = [epsilon for probability, epsilon in sorted(bounds.items()) if probability <= line.probability]
     assert rising == sorted(rising)
     assert falling == sorted(falling, reverse=True)
-    assert line.belief.epsilon == pytest.approx(robustness(model, other, epsilon=1, length=20).epsilon, rel=1e-9)
+    assert line.alternative.epsilon == pytest.approx(robustness(model, other, epsilon=1, length=20).epsilon, rel=1e-9)
 
 
 def test_drift_inside_an_interval_costs_nothing():
@@ -380,15 +384,15 @@ def test_the_line_through_the_model_meets_a_belief_that_lies_on_it():
     states = ["a", "b:c", "d"]
     table = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
     model = MarkovChain(transition=table, states=states)
-    belief = MarkovChain(transition=[[0.73, 0.18, 0.09], *table[1:]], states=states)
-    line = drift_towards(model, belief, epsilon=1, length=12)
+    alternative = MarkovChain(transition=[[0.73, 0.18, 0.09], *table[1:]], states=states)
+    line = drift_towards(model, alternative, epsilon=1, length=12)
     assert (line.state_from, line.state_to) == ("a", "a")
-    assert line.belief is not None
-    assert line.belief.epsilon == robustness(model, belief, epsilon=1, length=12).epsilon
+    assert line.alternative is not None
+    assert line.alternative.epsilon == robustness(model, alternative, epsilon=1, length=12).epsilon
     assert line.points[0].probability < 0.7 < 0.73 < line.points[-1].probability
     assert [p.probability for p in line.points] == sorted({p.probability for p in line.points})
-    aside = drift_towards(model, belief, epsilon=1, length=12, entry="b:c:d")
-    assert (aside.state_from, aside.state_to, aside.belief) == ("b:c", "d", None)
+    aside = drift_towards(model, alternative, epsilon=1, length=12, entry="b:c:d")
+    assert (aside.state_from, aside.state_to, aside.alternative) == ("b:c", "d", None)
 
 
 @pytest.mark.parametrize(

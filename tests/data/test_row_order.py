@@ -227,7 +227,7 @@ def test_row_order_that_is_stated_is_an_assumption_of_the_guarantee() -> None:
         pf.redact(FRAME, **asked, order="rows", private=[3]).certificate,
     ):
         assert certificate.data.rows_in_order is True
-        assert "This believes that the rows are in time order" in certificate.guarantee.statement
+        assert "Assumption: the rows are in time order" in certificate.guarantee.statement
         content = certificate.to_dict()
         assert pf.verify(content).valid
         stripped = {**content, "data": {k: v for k, v in content["data"].items() if k != "rows_in_order"}}

@@ -176,7 +176,7 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     "answer-ar1-gaps": lambda: answer(
         hourly(96, 5, 6, 40), model_from_dict(AR1), "mean", column="bpm", clip=(40, 120), missing="keep"
     ),
-    "answer-beliefs": lambda: answer(
+    "answer-assumptions": lambda: answer(
         shared(), HOURLY, "count:active", by="who", restart="2h", missing="keep", mechanism="curve-tight"
     ),
     "answer-class": lambda: answer(NUMBERS, model_from_dict(CLASS), "count:active"),

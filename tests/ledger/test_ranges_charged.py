@@ -200,14 +200,16 @@ def test_certificates_say_what_the_total_believes(tmp_path: Path) -> None:
         raw = release(rows, order="t", last=5, **known).certificate.to_dict()
         everything = release(rows, **known).certificate.to_dict()
         words = str(books.dataset("week"))
-    assert raw["ledger"]["beliefs"] == ["a record has the same 't' in everything that is charged to data set 'week'"]
+    assert raw["ledger"]["assumptions"] == [
+        "a record has the same 't' in everything that is charged to data set 'week'"
+    ]
     assert "A record is known by 't'" in words
-    assert "beliefs" not in everything["ledger"]
+    assert "assumptions" not in everything["ledger"]
     assert verify(raw).valid
-    for beliefs in ([], ["records come and go"]):
-        changed = {**raw, "ledger": {**raw["ledger"], "beliefs": beliefs}}
+    for assumptions in ([], ["records come and go"]):
+        changed = {**raw, "ledger": {**raw["ledger"], "assumptions": assumptions}}
         problems = verify({**changed, "sha256": content_hash(changed)}).problems
-        assert any("ledger.beliefs" in problem for problem in problems)
+        assert any("ledger.assumptions" in problem for problem in problems)
 
 
 def test_a_budget_with_a_delta_takes_pure_and_approximate_releases(ledger: Ledger) -> None:

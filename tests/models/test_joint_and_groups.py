@@ -242,7 +242,7 @@ def test_outcomes_of_groups_are_counted_before_they_are_listed():
         ({"sizes": [2, 1.5]}, "sizes.1 is 1.5; it must be"),
         ({"sizes": [2, 1001]}, "a group has 1001 records; at most 1000 are allowed"),
         ({"sizes": [2]}, "positives has 2 distributions; there are 1 groups"),
-        ({"sizes": [3, 1]}, "distribution 1 of positives has 3 entries; a group of 3 needs 4, for 0 to 3"),
+        ({"sizes": [3, 1]}, "distribution 1 of positives has 3 entries; a group of 3 needs 4"),
         ({"positives": [[0.2, 0.3, 0.6], [0.4, 0.6]]}, "distribution 1 of positives sums to 1.1"),
         ({"positives": [[0.2, 0.3, 0.5], [-1, 2]]}, "entry 1 of distribution 2 of positives is -1"),
         ({"states": ["a", "b", "c"]}, "states has 3 names; a record of a group has two states"),

@@ -142,7 +142,7 @@ def test_what_a_network_says_of_itself(tmp_path):
     assert repr(network.nodes[1]) == "Node(wet given rain; 2 states)"
     assert network.labels == ("no", "yes", "dry", "wet")
     assert network.values == (0, 1, 0, 2)
-    assert (network.sizes, network.size, network.bins, network.beliefs) == ((2, 2), 4, None, (network,))
+    assert (network.sizes, network.size, network.bins, network.record_models) == ((2, 2), 4, None, (network,))
     assert [f.scope for f in network.factors] == [(0,), (0, 1)]
     assert network.distribution("rain", given={"wet": "wet"}) == pytest.approx([0.08 / 0.28, 0.2 / 0.28])
     assert network.distribution("wet", "rain")[1, 0] == pytest.approx(0.08)
@@ -302,7 +302,7 @@ def test_a_class_of_models_joins_what_any_of_them_joins():
     several = ModelClass(models=(pairs(), pairs((2, 3)), pairs((0, 3))))
     assert several.components == ((0, 2, 3), (1,))
     first = several.models[0]
-    assert several.beliefs == several.models
+    assert several.record_models == several.models
     for name in ("records", "domains", "labels", "sizes", "size", "values", "bins"):
         assert getattr(several, name) == getattr(first, name)
     assert several.fitted == {"records": 1}

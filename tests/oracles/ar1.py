@@ -1,4 +1,4 @@
-"""AR(1) series by matrices and by integration: every adversary over every unobserved step, and what a noisy sum leaks."""
+"""AR(1) series by matrices and by integration: every adversary and unobserved step, and what a noisy sum leaks."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ def both_ways(p, q) -> float:
     return INF if sum(q) <= 0 else max(max_divergence(p, q), max_divergence(q, p))
 
 
-def table_delta(belief: dict, model: dict) -> float:
+def table_delta(member: dict, model: dict) -> float:
     """Two distributions given as {outcome: probability}."""
-    outcomes = sorted(set(belief) | set(model))
+    outcomes = sorted(set(member) | set(model))
     worst = 0.0
     for i in range(len(outcomes[0])):
         for a in sorted({o[i] for o in outcomes}):
             inside = [o for o in outcomes if o[i] == a]
-            p, q = [belief.get(o, 0.0) for o in inside], [model.get(o, 0.0) for o in inside]
+            p, q = [member.get(o, 0.0) for o in inside], [model.get(o, 0.0) for o in inside]
             if sum(p) > 0:
                 worst = max(worst, both_ways(p, q))
     return worst

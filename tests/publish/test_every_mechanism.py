@@ -135,7 +135,7 @@ def same_fact(content: dict[str, Any], place: Place, value: Any) -> bool:
     return twice and path_of(place).startswith("guarantee.framework.secrets.")
 
 
-def believed(content: dict[str, Any]) -> Iterator[str]:
+def accepted(content: dict[str, Any]) -> Iterator[str]:
     """Changes that pass though the field is not listed."""
     kind = kind_of(content["schema"])
     for place, value in changes(content):
@@ -156,4 +156,4 @@ def test_every_leaf(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert content["mechanism"]["name"] == name
     solve_once(kind_of(content["schema"]), monkeypatch)
     assert pufferdp.verify(content).valid
-    assert list(believed(content)) == []
+    assert list(accepted(content)) == []

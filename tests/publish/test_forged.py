@@ -35,17 +35,17 @@ def without_people(content: dict[str, Any]) -> dict[str, Any]:
     forged = copy.deepcopy(content)
     whole = pufferdp.release(WHOLE.with_row_index("t"), model=ACTIVITY, column="state", query="histogram", epsilon=1)
     data, plain = forged["data"], whole.certificate.to_dict()["data"]
-    said = f" This believes that {', and that '.join(data['beliefs'])}."
-    data |= {"by": None, "beliefs": plain["beliefs"]}
+    said = "".join(f" Assumption: {text}." for text in data["assumptions"])
+    data |= {"by": None, "assumptions": plain["assumptions"]}
     for name in ("ranges", "independent"):
         data.pop(name, None)
     if data["order"] is not None:
         part = {"from": 0, "to": 39, "by": None}
         data["ranges"] = {"order": data["order"], "unit": "number", "by": None, "parts": [part]}
-    believed = f" This believes that {', and that '.join(plain['beliefs'])}." if plain["beliefs"] else ""
+    alone = "".join(f" Assumption: {text}." for text in plain["assumptions"])
     guarantee = forged["guarantee"]
     assert said in guarantee["statement"]
-    guarantee["statement"] = guarantee["statement"].replace(said, believed)
+    guarantee["statement"] = guarantee["statement"].replace(said, alone)
     return sealed(forged)
 
 
@@ -74,12 +74,12 @@ def test_a_border_beside_what_is_hidden() -> None:
     assert content["data"]["chains"] == [[1, 10]]
     forged = copy.deepcopy(content)
     data = forged["data"]
-    said = f" This believes that {', and that '.join(data['beliefs'])}."
+    said = "".join(f" Assumption: {text}." for text in data["assumptions"])
     data["by"] = None
     del data["ranges"]
-    data["beliefs"] = [belief for belief in data["beliefs"] if "independent" not in belief]
-    believed = f" This believes that {', and that '.join(data['beliefs'])}." if data["beliefs"] else ""
-    forged["guarantee"]["statement"] = forged["guarantee"]["statement"].replace(said, believed)
+    data["assumptions"] = [member for member in data["assumptions"] if "independent" not in member]
+    fewer = "".join(f" Assumption: {text}." for text in data["assumptions"])
+    forged["guarantee"]["statement"] = forged["guarantee"]["statement"].replace(said, fewer)
     found = pufferdp.verify(sealed(forged))
     assert not found.valid
     assert "nothing cuts the series" in " ".join(found.problems)

@@ -19,7 +19,7 @@ import pufferdp
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.reading import beliefs
+from pufferdp.publish.reading import assumptions
 from tests.publish.measurements.test_measurements import counts
 
 ROWS: Final = 2016
@@ -58,17 +58,17 @@ def released(kind: str, whole: bool = False) -> dict[str, Any]:
 def forged(content: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A copy with another reading, whose assumptions, statement and hash go with it; None takes ``ranges`` away."""
     out = copy.deepcopy(content)
-    data, before = out["data"], content["data"]["beliefs"]
+    data, before = out["data"], content["data"]["assumptions"]
     data |= {key: value for key, value in changes.items() if key != "ranges"}
     ranges = changes.get("ranges", data.get("ranges"))
     data.pop("ranges", None)
     data |= {} if ranges is None else {"ranges": ranges}
-    data |= {"beliefs": []}
-    data["beliefs"] = beliefs(data, series_of(model_from_dict(out["model"])))
-    sentences = [f" This believes that {', and that '.join(listed)}." for listed in (before, data["beliefs"]) if listed]
+    data |= {"assumptions": []}
+    data["assumptions"] = assumptions(data, series_of(model_from_dict(out["model"])))
+    sentences = ["".join(f" Assumption: {text}." for text in listed) for listed in (before, data["assumptions"])]
     told = sentences[0] if before else ""
     statement = out["guarantee"]["statement"].removesuffix(told)
-    out["guarantee"]["statement"] = statement + (sentences[-1] if data["beliefs"] else "")
+    out["guarantee"]["statement"] = statement + (sentences[-1] if data["assumptions"] else "")
     out["sha256"] = content_hash(out)
     return out
 

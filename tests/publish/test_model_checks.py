@@ -121,7 +121,7 @@ def test_a_rejected_model_is_released_from_only_on_request(kind: str) -> None:
     assert refused.value.exit_code == 3
     content = RELEASES[kind](model, accept_misfit=True).certificate.to_dict()
     assert content["model_checks"]["accepted_misfit"] is True
-    assert "The data contradict the model, and this was accepted" in content["guarantee"]["statement"]
+    assert "Warning: the data contradict the model, which was accepted" in content["guarantee"]["statement"]
     assert verify(content).valid
 
 

@@ -1,4 +1,4 @@
-"""Series with unobserved steps: the chain goes on past what is missing, and no verb may guarantee less than that leaks."""
+"""Series with unobserved steps: the chain goes on past them, and no command may guarantee less than that leaks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def check_release(seed: int, states: int, length: int, query: str, adversary: st
 
 
 def test_every_second_value_missing_is_not_the_chain_without_holes() -> None:
-    # Of records that alternate a count without unobserved steps leaks its loss and no more; one of every second record does not.
+    # Of records that alternate a count without unobserved steps leaks its loss and no more; one of every second record
+    # does not.
     chain = MarkovChain(transition=[[0.1, 0.9], [0.8, 0.2]], states=["a", "b"])
     whole = pl.DataFrame({"state": ["a", "b"] * 10})
     unobserved = pl.DataFrame({"state": ["a", None] * 10})
@@ -303,16 +304,16 @@ ASKED: dict[str, Any] = {"model": CHAIN, "column": "state", "query": "histogram"
 
 def test_beliefs_stand_in_the_guarantee() -> None:
     made = pufferdp.release(people(2, 40), **ASKED, order="when", by="who", restart=8).certificate
-    believed = [
+    assumptions = [
         "different values of 'who' are independent",
         "what follows a gap of more than 8 in 'when' is independent of what went before",
-        "rows that follow each other are one step of the model apart",
+        "consecutive rows are exactly one model time step apart",
     ]
-    assert made.data.beliefs == believed
-    assert made.guarantee.statement.endswith(f" This believes that {', and that '.join(believed)}.")
+    assert made.data.assumptions == assumptions
+    assert made.guarantee.statement.endswith("".join(f" Assumption: {text}." for text in assumptions))
     with_step = {**ASKED, "model": MarkovChain(transition=ACTIVITY, states=["rest", "active"], step=1)}
     made = pufferdp.release(people(1, 40), **with_step, order="when").certificate
-    assert (made.data.step, made.data.beliefs) == (1, [])
+    assert (made.data.step, made.data.assumptions) == (1, [])
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ ROOT = Path(__file__).parents[2]
 def results() -> dict[str, Any]:
     """One of each kind that prints."""
     found = {name: subject(name) for name in SUBJECTS}
-    belief = pufferdp.MarkovChain(transition=[[0.88, 0.12], [0.4, 0.6]], states=["rest", "active"])
+    member = pufferdp.MarkovChain(transition=[[0.88, 0.12], [0.4, 0.6]], states=["rest", "active"])
     found["leakage"] = pufferdp.leakage_of(CHAIN, dp_epsilon=0.1, length=20, query="count:active")
     found["attack"] = attacked()
     found["stream"] = pufferdp.stream_leakage(CHAIN, 0.1, length=20)
     found["losses"] = pufferdp.leakage_of_losses(CHAIN, [0.1, 0.5, 0.2])
     found["stream budget"] = pufferdp.stream_budget(CHAIN, 1.0, length=20)
-    found["robustness"] = pufferdp.robustness(CHAIN, belief, epsilon=1, length=10)
+    found["robustness"] = pufferdp.robustness(CHAIN, member, epsilon=1, length=10)
     found["an attack of an audit"] = subject("audit").attacks[0]
     return found
 

@@ -87,7 +87,7 @@ def test_a_report_stands_alone(name: str) -> None:
     three = ("The guarantee", "The accuracy", "What leaks otherwise")
     if name == "audit":
         three = ("The claim", "What was found", "The best attacks")
-    for heading in (*three, "For a lawyer", "For a reviewer"):
+    for heading in (*three, "Formal guarantee, assumptions and limits", "For a reviewer"):
         assert heading in found.content["h2"]
     assert EVIL not in text
     if name not in ("plan", "flow plan"):  # which name no state

@@ -56,7 +56,7 @@ class LossesReport(Paged):
     """No algorithm with these losses leaks more about each record under the model. Of more than 200 records the worst
     one alone has a bracket, which bounds the others."""
     lower: float
-    """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
+    """Some algorithm with these losses leaks as much about the worst record, under some chain of the class."""
     adversary: Adversary
     attack: WorstAlgorithm
     """Who learns that much, and from which questions."""
@@ -124,11 +124,11 @@ def leakage_of_losses(
     model = as_model(model)
     who, spent = checks.adversary(adversary), inputs.losses(losses)
     tell = progress or (lambda words: None)
-    beliefs, box = beliefs_of(model)
+    chains, box = chains_of(model)
     parts: list[Floats] = []
     attacks: list[TightLeakage] = []
-    for n, chain in enumerate(beliefs):
-        tell(f"following {len(spent):,} records" + (f": chain {n + 1} of {len(beliefs)}" if len(beliefs) > 1 else ""))
+    for n, chain in enumerate(chains):
+        tell(f"following {len(spent):,} records" + (f": chain {n + 1} of {len(chains)}" if len(chains) > 1 else ""))
         exact = box is None and (who is Adversary.DP or solvable(chain, len(spent)))
         checked = inputs.chain(chain.transition, "stationary" if chain.any_start and not exact else chain.start)
         found = series_leakage(checked, spent, str(who), each=len(spent) <= EACH)
@@ -147,11 +147,11 @@ def leakage_of_losses(
         leakage=leakage,
         lower=min(worst.lower, float(leakage.max())),
         adversary=who,
-        attack=WorstAlgorithm.of(worst, beliefs[worst.model].labels),
+        attack=WorstAlgorithm.of(worst, chains[worst.model].labels),
     )
 
 
-def beliefs_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
+def chains_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
     """The chains of a class that can be listed; of one given by bounds some chains in it, and the bounds."""
     series = series_of(model)
     if series is None or not (series.chains or series.box is not None):
@@ -162,11 +162,11 @@ def beliefs_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
     return (series.definite_chains, series.box) if series.box is not None else (series.chains, None)
 
 
-def odds_curve(belief: MarkovChain | Box, length: int | None) -> OddsCurve:
+def odds_curve(member: MarkovChain | Box, length: int | None) -> OddsCurve:
     """The closed form of a class given by bounds, or of a chain with any start."""
-    if isinstance(belief, MarkovChain):
-        return OddsCurve.of_chains([belief.transition], length=length)
-    return OddsCurve.of_box(belief.low, belief.high, length=length)
+    if isinstance(member, MarkovChain):
+        return OddsCurve.of_chains([member.transition], length=length)
+    return OddsCurve.of_box(member.low, member.high, length=length)
 
 
 def _equal(chain: MarkovChain, losses: Floats, who: Adversary) -> float:

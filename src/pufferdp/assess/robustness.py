@@ -112,7 +112,7 @@ def _finite(value: float) -> float | None:
 
 def robustness(
     model: ModelLike,
-    belief: ModelLike,
+    alternative: ModelLike,
     *,
     epsilon: float,
     length: int | None = None,
@@ -123,17 +123,17 @@ def robustness(
 
     Args:
         model: the model or class for which the guarantee was made.
-        belief: the model that the adversary uses; of a class the worst model counts.
+        alternative: the model that the adversary uses; of a class the worst model counts.
         epsilon: the guarantee under ``model``.
         length: records in the series, for chains; other models know their records.
         secrets: secrets of your own, for models that know their records; by default every record's value.
         dp_epsilon: the DP epsilon of the noise, where it is known; by default the largest one that guarantees
             ``epsilon`` under ``model`` for every DP algorithm.
     """
-    model, belief = as_model(model), as_model(belief, "belief")
+    model, alternative = as_model(model), as_model(alternative, "alternative")
     guaranteed = checks.epsilon(epsilon)
     spent = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
-    bound = _distance_bound(model, belief, guaranteed, length, secrets)
+    bound = _distance_bound(model, alternative, guaranteed, length, secrets)
     if secrets is not None:
         reason = "leakage bounds are about the value of a record, not about secrets of your own"
         return replace(bound, leakage_reason=reason)
@@ -142,7 +142,7 @@ def robustness(
             spent = _universal_curve(model, length).inverse(guaranteed)
         if not spent > 0:
             raise NotApplicableError(f"no DP noise is known to guarantee epsilon {number(guaranteed)} under the model")
-        return replace(bound, dp_epsilon=spent, leakage_under_other=_universal_curve(belief, length)(spent))
+        return replace(bound, dp_epsilon=spent, leakage_under_other=_universal_curve(alternative, length)(spent))
     except NotApplicableError as error:
         return replace(bound, leakage_reason=str(error))
 
@@ -157,31 +157,32 @@ def _universal_curve(model: Model, length: int | None) -> Curve:
 
 
 def _distance_bound(
-    model: Model, belief: Model, guaranteed: float, length: int | None, secrets: SecretsLike | None
+    model: Model, alternative: Model, guaranteed: float, length: int | None, secrets: SecretsLike | None
 ) -> Robustness:
     """The bound of Theorem 2.4, which holds for every mechanism with the guarantee."""
     series = series_of(model)
     if series is not None:
         if secrets is not None:
             raise ParameterError("secrets of your own are compared over tables and networks, not over series")
-        divergence, names = closest(series, belief, length).divergence, model.labels
+        divergence, names = closest(series, alternative, length).divergence, model.labels
         record: int | str = divergence.record
     else:
         if model.real_valued:
             raise ModelError(f"the model is {model!r}; models are compared over records with states", value=model)
         if length is not None:
             raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
-        ours, theirs = records_of(model), records_of(belief)
+        ours, theirs = records_of(model), records_of(alternative)
         if theirs is None:
             raise ModelError(
-                f"the belief is {belief!r}; it must be about single records, as the model is", value=belief
+                f"the alternative is {alternative!r}; it must be about single records, as the model is",
+                value=alternative,
             )
         if ours is None:
             return _any_groups(model, theirs, guaranteed)
         own = as_secrets(secrets)
         if own is not None:
             return _own_secrets(ours, theirs, own, guaranteed)
-        divergence = max((_table(ours, candidate) for candidate in theirs.beliefs), key=lambda d: d.value)
+        divergence = max((_table(ours, candidate) for candidate in theirs.alternatives), key=lambda d: d.value)
         record, names = ours.records[divergence.record - 1], ours.domains[divergence.record - 1]
     contained = divergence.value == 0
     return Robustness(
@@ -196,40 +197,46 @@ def _distance_bound(
 
 @dataclass(frozen=True)
 class Closest:
-    """A belief and the chain of the class that was found nearest to it, over the same states in the same order."""
+    """A alternative and the chain of the class that was found nearest to it, over the same states in the same order."""
 
     divergence: Divergence
     chain: MarkovChain
-    belief: MarkovChain
+    alternative: MarkovChain
     length: int
 
 
-def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
-    """The distance of a belief from a class of chains; of several beliefs the one that is farthest."""
-    other = series_of(belief)
+def closest(model: SeriesModel, alternative: Model, length: int | None) -> Closest:
+    """The distance of a alternative from a class of chains; of several alternatives the one that is farthest."""
+    other = series_of(alternative)
     if other is None:
-        raise ModelError(f"the belief is {belief!r}; it must be about a series, as the model is", value=belief)
+        raise ModelError(
+            f"the alternative is {alternative!r}; it must be about a series, as the model is", value=alternative
+        )
     if is_hidden(model):
-        raise ModelError(f"the model is {model!r}; beliefs are compared with chains, record by record", value=model)
+        raise ModelError(
+            f"the model is {model!r}; alternatives are compared with chains, record by record", value=model
+        )
     if not other.chains:
-        raise ModelError(f"the belief is {belief!r}; it must be one chain, or a list of chains", value=belief)
+        raise ModelError(
+            f"the alternative is {alternative!r}; it must be one chain, or a list of chains", value=alternative
+        )
     if length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     length = checks.length(length)
     most = _MOST_WORK // model.size**2
     if length > most:
         raise ParameterError(f"length is {length}; with {model.size} states it can be at most {most:,}", value=length)
-    beliefs = [_in_order(chain, model.labels) for chain in other.chains]
-    return max((_nearest(model, chain, length) for chain in beliefs), key=lambda c: c.divergence.value)
+    alternatives = [_in_order(chain, model.labels) for chain in other.chains]
+    return max((_nearest(model, chain, length) for chain in alternatives), key=lambda c: c.divergence.value)
 
 
-def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
-    chain = model.nearest(belief)
+def _nearest(model: SeriesModel, alternative: MarkovChain, length: int) -> Closest:
+    chain = model.nearest(alternative)
     tried = [
         Closest(
-            chain_divergence(belief, candidate, length),
-            replace(candidate, start=belief.start) if chain is not None or candidate.any_start else candidate,
-            belief,
+            chain_divergence(alternative, candidate, length),
+            replace(candidate, start=alternative.start) if chain is not None or candidate.any_start else candidate,
+            alternative,
             length,
         )
         for candidate in (model.chains if chain is None else (chain,))
@@ -252,24 +259,25 @@ def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
         return chain
     if set(chain.labels) != set(labels):
         ours, theirs = ", ".join(labels[:10]), ", ".join(chain.labels[:10])
-        raise ModelError(f"the belief has the states {theirs}; the model has {ours}, and they must agree")
+        raise ModelError(f"the alternative has the states {theirs}; the model has {ours}, and they must agree")
     order = [chain.labels.index(label) for label in labels]
     start = chain.start if chain.given_start is None else chain.given_start[order]
     return MarkovChain(transition=chain.transition[np.ix_(order, order)], start=start, states=labels)
 
 
-def _table(model: RecordModel, belief: RecordModel) -> Divergence:
-    """The distance of a belief over a list of records from the nearest member of a class."""
+def _table(model: RecordModel, alternative: RecordModel) -> Divergence:
+    """The distance of a alternative over a list of records from the nearest member of a class."""
     return min(
-        (outcome_divergence(*distributions) for distributions in side_by_side(model, belief)), key=lambda d: d.value
+        (outcome_divergence(*distributions) for distributions in side_by_side(model, alternative)),
+        key=lambda d: d.value,
     )
 
 
-def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, guaranteed: float) -> Robustness:
-    """The distance of a belief from the nearest member of a class, given each of the secrets that were named."""
+def _own_secrets(model: RecordModel, alternative: RecordModel, secrets: Secrets, guaranteed: float) -> Robustness:
+    """The distance of a alternative from the nearest member of a class, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
-    for candidate in belief.beliefs:
+    for candidate in alternative.alternatives:
         nearest: tuple[float, str | None] = (math.inf, None)
         for outcomes, ours, theirs in side_by_side(model, candidate):
             given = [(divergence_given(ours, theirs, inside(outcomes, cells[name])), name) for name in cells]
@@ -287,16 +295,16 @@ def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, guar
     )
 
 
-def _any_groups(model: Model, belief: RecordModel, guaranteed: float) -> Robustness:
-    """A class that says only how many records may be correlated: a belief is in it, or its distance is not known."""
-    unknown = [label for label in belief.labels if label not in model.labels]
+def _any_groups(model: Model, alternative: RecordModel, guaranteed: float) -> Robustness:
+    """A class that limits only the size of groups: the alternative is in it, or its distance is not known."""
+    unknown = [label for label in alternative.labels if label not in model.labels]
     if unknown:
         known = ", ".join(model.labels[:10])
-        raise ModelError(f"the belief has a state {unknown[0]!r}; the model has only {known}", value=unknown[0])
-    widest = max(len(together) for candidate in belief.beliefs for together in candidate.components)
+        raise ModelError(f"the alternative has a state {unknown[0]!r}; the model has only {known}", value=unknown[0])
+    widest = max(len(together) for candidate in alternative.alternatives for together in candidate.components)
     if model.arbitrary is None or widest > model.arbitrary:
         raise NotApplicableError(
-            f"the belief lets {widest} records depend on each other and the model at most {model.arbitrary or 1}; "
+            f"the alternative lets {widest} records depend on each other and the model at most {model.arbitrary or 1}; "
             "how far it lies from such a class is not known"
         )
     return Robustness(guaranteed=guaranteed, delta=0.0, record=None, value=None, exact=True)
@@ -333,7 +341,7 @@ class Drift:
     probability: float
     """Where the model has the probability."""
     points: tuple[DriftPoint, ...]
-    belief: DriftPoint | None
+    alternative: DriftPoint | None
     """The other model, if it lies on the line."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -345,13 +353,13 @@ class Drift:
             "length": self.length,
             "probability": self.probability,
             "points": [p.to_dict() for p in self.points],
-            "belief": self.belief.to_dict() if self.belief else None,
+            "alternative": self.alternative.to_dict() if self.alternative else None,
         }
 
 
 def drift_towards(
     model: SeriesModel,
-    belief: Model,
+    alternative: Model,
     *,
     epsilon: float,
     length: int | None,
@@ -362,17 +370,17 @@ def drift_towards(
 
     Args:
         model: the model or class for which the guarantee was made.
-        belief: the model that the adversary uses.
+        alternative: the model that the adversary uses.
         epsilon: the guarantee under ``model``.
         length: records in the series.
         entry: the probability that drifts, ``FROM:TO``; without it the one in which the two models differ most.
         progress: called with a few words before the long part.
     """
     guaranteed = checks.epsilon(epsilon)
-    near = closest(model, belief, length)
+    near = closest(model, alternative, length)
     labels = near.chain.labels
     x, y = _widest(near) if entry is None else _drifting_entry(entry, near.chain)
-    here, there = (float(c.transition[x, y]) for c in (near.chain, near.belief))
+    here, there = (float(c.transition[x, y]) for c in (near.chain, near.alternative))
     progress("following the drift")
     reach = max(1.5 * abs(there - here), min(here, 1 - here) / 4)
     ends = max(here - reach, here / 10), min(here + reach, 1 - (1 - here) / 10)
@@ -382,7 +390,7 @@ def drift_towards(
         return DriftPoint(probability, delta, guaranteed + 2 * delta)
 
     places = np.concatenate([np.linspace(ends[0], here, _POINTS), np.linspace(here, ends[1], _POINTS)[1:]]).tolist()
-    on_line = 0 < there < 1 and _chains_agree(_with_entry(near.chain, x, y, there), near.belief)
+    on_line = 0 < there < 1 and _chains_agree(_with_entry(near.chain, x, y, there), near.alternative)
     return Drift(
         guaranteed=guaranteed,
         length=near.length,
@@ -390,7 +398,7 @@ def drift_towards(
         state_to=labels[y],
         probability=here,
         points=tuple(bound(p, closest(model, _with_entry(near.chain, x, y, p), near.length)) for p in places),
-        belief=bound(there, near) if on_line else None,
+        alternative=bound(there, near) if on_line else None,
     )
 
 
@@ -424,7 +432,7 @@ def _drifting_entry(entry: str, chain: MarkovChain) -> tuple[int, int]:
 def _widest(near: Closest) -> tuple[int, int]:
     """The probability in which the two models differ most, among those that can drift."""
     here = near.chain.transition
-    gap = np.where((here > 0) & (here < 1), abs(here - near.belief.transition), -1.0)
+    gap = np.where((here > 0) & (here < 1), abs(here - near.alternative.transition), -1.0)
     if gap.max() < 0:
         raise ParameterError("every step of the model is certain; there is no probability that could drift")
     x, y = divmod(int(np.argmax(gap)), len(here))

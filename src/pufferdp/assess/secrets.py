@@ -98,7 +98,7 @@ def secret_leakage(
     else:
         spent = checks.epsilon(dp_epsilon or 0.0, "dp_epsilon")
     events = [member for member in curve.members if isinstance(member, EventCurve)]
-    ways = [belief.ways(spent) for belief in events]
+    ways = [member.ways(spent) for member in events]
     return SecretReport(
         secret=parsed,
         dp_epsilon=spent,
@@ -106,7 +106,7 @@ def secret_leakage(
         inverse=target is not None,
         speaks_for=max((way[0] for way in ways), default=None),
         speaks_against=max((way[1] for way in ways), default=None),
-        probability=max((belief.probability for belief in events), default=None),
+        probability=max((member.probability for member in events), default=None),
         exact=not curve.note,
         adversary=kind,
         length=records,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pufferdp.assess.losses import beliefs_of, exact_value, first_of_worst, listed, odds_curve, solvable
+from pufferdp.assess.losses import chains_of, exact_value, first_of_worst, listed, odds_curve, solvable
 from pufferdp.assess.worst_algorithm import ASSUMPTION, WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -51,7 +51,7 @@ class StreamReport(Paged):
     """Steps; None: forever, and each list has one number, the largest at any step."""
     adversary: Adversary
     lower: float
-    """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
+    """Some algorithm with these losses leaks as much about the worst record, under some chain of the class."""
     attack: WorstAlgorithm
     """Who learns that much, and from which questions."""
     curve: float | None
@@ -173,11 +173,11 @@ def stream_leakage(
     model = as_model(model)
     who, losses = checks.adversary(adversary), _losses(epsilons, length)
     endless = np.ndim(epsilons) == 0 and length is None
-    beliefs, box = beliefs_of(model)
+    chains, box = chains_of(model)
     parts: list[tight.StreamLeakage | OddsSeries] = []
     attacks: list[TightLeakage] = []
-    for n, chain in enumerate(beliefs):
-        tell = _percent_progress(progress, 3 * n, 3 * len(beliefs))
+    for n, chain in enumerate(chains):
+        tell = _percent_progress(progress, 3 * n, 3 * len(chains))
         exact = box is None and (who is Adversary.DP or solvable(chain, 0 if endless else len(losses)))
         found = _tight(chain if exact else _settled(chain), losses, endless, who, tell)
         attacks.append(replace(found.attack, lower=found.lower, model=n))
@@ -206,7 +206,7 @@ def stream_leakage(
         length=None if endless else len(losses),
         adversary=who,
         lower=min(worst.lower, float(total.max())),
-        attack=WorstAlgorithm.of(worst, beliefs[worst.model].labels),
+        attack=WorstAlgorithm.of(worst, chains[worst.model].labels),
         curve=allowed,
     )
 
@@ -231,13 +231,13 @@ def _settled(chain: MarkovChain) -> MarkovChain:
     return replace(chain, start="stationary") if chain.any_start else chain
 
 
-def _odds(belief: MarkovChain | Box, losses: Floats, endless: bool, who: Adversary) -> OddsSeries:
+def _odds(member: MarkovChain | Box, losses: Floats, endless: bool, who: Adversary) -> OddsSeries:
     """The closed form, for any start."""
     if who is Adversary.DP:
         return OddsSeries(losses, losses, losses)
     if not endless:
-        return odds_series(odds_curve(belief, len(losses)), losses)
-    found = odds_forever(odds_curve(belief, None), float(losses[0]))
+        return odds_series(odds_curve(member, len(losses)), losses)
+    found = odds_forever(odds_curve(member, None), float(losses[0]))
     if not math.isfinite(float(found.total[0])):
         raise NotApplicableError(
             f"at {number(float(losses[0]))} a step no bound on a stream without end was found: what it leaks may grow "
@@ -261,9 +261,9 @@ def stream_budget(
     model = as_model(model)
     who, most = checks.adversary(adversary), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
-    beliefs, box = beliefs_of(model)
+    chains, box = chains_of(model)
     if box is None:
-        found = [_budget(chain, most, steps, who) for chain in beliefs]
+        found = [_budget(chain, most, steps, who) for chain in chains]
     else:
         found = [_budget_by_odds(box, most, steps, who)]
     constant = min(one for one, _ in found)
@@ -295,14 +295,14 @@ def _budget(
 
 
 def _budget_by_odds(
-    belief: MarkovChain | Box, target: float, steps: int | None, who: Adversary
+    member: MarkovChain | Box, target: float, steps: int | None, who: Adversary
 ) -> tuple[float, tuple[float, float, float] | None]:
     """The same by the closed form: ends are not told apart."""
     if who is Adversary.DP:
         return target, (target, target, target)
-    lasting = odds_curve(belief, None).inverse(target)
+    lasting = odds_curve(member, None).inverse(target)
     ends = (lasting, lasting, lasting) if lasting > 0 else None
-    return (lasting if steps is None else odds_curve(belief, steps).inverse(target)), ends
+    return (lasting if steps is None else odds_curve(member, steps).inverse(target)), ends
 
 
 def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> Floats:

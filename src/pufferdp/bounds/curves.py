@@ -267,8 +267,8 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
 
 
 def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
-    trees = [member.tree for member in model.beliefs if member.tree is not None]
-    if not trees or len(trees) < len(model.beliefs):
+    trees = [member.tree for member in model.record_models if member.tree is not None]
+    if not trees or len(trees) < len(model.record_models):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     if adversary is not Adversary.PUFFERFISH:
         raise NotApplicableError("over a network it holds only for an adversary who knows no record (pufferfish)")
@@ -352,9 +352,9 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _odds_of_records(model: Model) -> tuple[TreeOdds, ...]:
-    if not model.beliefs or any(member.factors is None for member in model.beliefs):
+    if not model.record_models or any(member.factors is None for member in model.record_models):
         raise _OtherKindError("is about chains and trees, and the model is neither")
-    return tuple(_odds_along(member) for member in model.beliefs)
+    return tuple(_odds_along(member) for member in model.record_models)
 
 
 def _odds_along(model: RecordModel) -> TreeOdds:

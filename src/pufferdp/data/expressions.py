@@ -76,8 +76,8 @@ def linked(table: Table, frame: Frame, missing: bool, pieces: bool = False, **mo
 
     Adds twin (same order as the row before), before (the code of the record before), start of a chain, steps from the
     record before, and off (no whole number of steps). A missing value is a record of the chain that is not read, so it
-    counts as a step and is dropped; ``missing`` says whether there is any. With ``pieces`` what follows an unobserved step starts a
-    chain of its own. ``more`` is what else to find along the same order, so that rows are sorted once.
+    counts as a step and is dropped; ``missing`` says whether there is any. With ``pieces`` what follows an unobserved
+    step starts a chain of its own. ``more`` is what else to find along the same order, so that rows are sorted once.
     """
 
     def previous(name: str) -> nw.Expr:

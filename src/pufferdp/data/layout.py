@@ -213,7 +213,7 @@ class Layout:
     missing: str = "refuse"
     """``"refuse"``, or ``"keep"``: a missing value is an unobserved time step."""
     step: str | float | None = None
-    """The time from one record to the next, where the model says it: a row that is not there is an unobserved step then."""
+    """The time from one record to the next, where the model says it: an absent row is an unobserved step then."""
     independent: bool = False
     """Whether somebody has said that the values of ``by`` are independent although they do not look like people."""
     first: Place | None = None
@@ -306,7 +306,7 @@ class Coding:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What is counted. Records, lengths, missing, restarts and unobserved steps are public; the rest is EXACT, never printed."""
+    """Counts. Records, lengths, missing, restarts and unobserved steps are public; the rest is EXACT, never printed."""
 
     records: int
     """Records that are not missing."""

@@ -178,7 +178,7 @@ class Charge:
         """The same charge, wherever it was made: what it costs does not depend on the records."""
         return replace(self, ranges=EVERYTHING)
 
-    def beliefs(self, dataset: str) -> list[str]:
+    def assumptions(self, dataset: str) -> list[str]:
         """What the total of its data set rests on besides the model: that the same record is known by the same."""
         columns = [repr(name) for name in (self.ranges.order, self.ranges.by) if name is not None]
         if not columns:

@@ -194,15 +194,15 @@ class _Check:
             if state.tau > flows.tau:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
-        believed, unit = self.models[state.model], raw.get("unit")
+        prior, unit = self.models[state.model], raw.get("unit")
         key = state.model, raw["adversary"], raw["budget"], raw.get("delta"), canonical_json(unit)
         if key not in self.rules:
             self.rules[key] = Rule(
-                believed,
+                prior,
                 checks.adversary(raw["adversary"]),
                 raw["budget"],
                 raw.get("delta") or 0.0,
-                None if unit is None else Unit.of(unit["name"], believed),
+                None if unit is None else Unit.of(unit["name"], prior),
             )
         rule = self.rules[key]
         if rule.unit is not None and rule.unit.to_dict() != unit:

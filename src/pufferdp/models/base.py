@@ -160,14 +160,14 @@ class Model(Displayed, ABC):
     # Which beliefs there are, and who depends on whom.
 
     @property
-    def beliefs(self) -> tuple[RecordModel, ...]:
+    def record_models(self) -> tuple[RecordModel, ...]:
         """The beliefs of the class as distributions of a fixed list of records; none where they cannot be listed so."""
         return ()
 
     @property
     def single(self) -> bool:
         """Whether it is one belief, and not a class of several."""
-        return len(self.beliefs) == 1
+        return len(self.record_models) == 1
 
     @property
     def arbitrary(self) -> int | None:
@@ -399,7 +399,7 @@ class RecordModel(Model):
         return (self,)
 
     @property
-    def beliefs(self) -> tuple[RecordModel, ...]:
+    def record_models(self) -> tuple[RecordModel, ...]:
         """The models of the class, each in the form that distributions are worked out in."""
         return (self,)
 
@@ -441,7 +441,7 @@ class RecordModel(Model):
         """Whether some belief gives the records these states."""
         (row,) = rows
         known = {i: (int(state),) for i, state in enumerate(row)}
-        return any(float(belief.joint((), known)) > 0 for belief in self.beliefs)
+        return any(float(member.joint((), known)) > 0 for member in self.record_models)
 
     def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
         """The records it knows; any other number is refused."""

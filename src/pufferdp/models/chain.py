@@ -1,4 +1,4 @@
-"""Beliefs about a series: what they share, and one of them, a Markov chain with a start."""
+"""Priors about a series: what they share, and one of them, a Markov chain with a start."""
 
 from __future__ import annotations
 

@@ -230,7 +230,9 @@ class AnyGroups(Model):
                 f"restart is {layout['restart']!r}; it is for series, and a group has no gaps: leave it out"
             )
         if missing == "keep" and layout["by"] is not None:
-            raise ParameterError(f"missing is {missing!r}; it is for series, and a group has no unobserved steps: drop those rows")
+            raise ParameterError(
+                f"missing is {missing!r}; it is for series, and a group has no unobserved steps: drop those rows"
+            )
 
     def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
         """Refuse groups that are larger than the largest, where a column tells them apart."""
@@ -330,7 +332,7 @@ def _positives(value: object, sizes: tuple[int, ...]) -> tuple[Distribution, ...
         distribution = number_array(given, f"distribution {g} of positives")
         if distribution.shape != (m + 1,):
             raise ModelError(
-                f"distribution {g} of positives has {distribution.size} entries; a group of {m} needs {m + 1}, for 0 to {m}",
+                f"distribution {g} of positives has {distribution.size} entries; a group of {m} needs {m + 1}",
                 value=given,
             )
         check_distribution(distribution, f"distribution {g} of positives")

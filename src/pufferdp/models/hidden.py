@@ -113,7 +113,7 @@ class HiddenWays:
 
     @cached_property
     def rules_out(self) -> bool:
-        """Whether some series is impossible. Unobserved steps leave more possible, so series without unobserved steps decide."""
+        """Whether some series is impossible. Unobserved steps only add possibilities, so complete series decide."""
         waiting = {self.begin(record, 0, False) for record in range(len(self._shown))}
         seen: set[int] = set()
         while waiting:

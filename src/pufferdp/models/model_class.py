@@ -51,9 +51,9 @@ class ModelClass(RecordModel):
         return self.models
 
     @property
-    def beliefs(self) -> tuple[RecordModel, ...]:
+    def record_models(self) -> tuple[RecordModel, ...]:
         """The models of the class, each in the form that distributions are worked out in."""
-        return tuple(belief for model in self.models for belief in model.beliefs)
+        return tuple(member for model in self.models for member in model.record_models)
 
     @property
     def records(self) -> tuple[str, ...]:

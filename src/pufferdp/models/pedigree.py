@@ -159,7 +159,7 @@ class Pedigree(RecordModel):
         return True
 
     @property
-    def beliefs(self) -> tuple[RecordModel, ...]:
+    def record_models(self) -> tuple[RecordModel, ...]:
         """The network: whoever can reason about networks can reason about families."""
         return (self.network,)
 

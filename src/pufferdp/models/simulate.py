@@ -32,7 +32,7 @@ def sample(model: RecordModel, size: int, generator: np.random.Generator, given:
     drawn = np.zeros((size, len(model.records)), dtype=np.int64)
     if size == 0:
         return drawn
-    (model,) = model.beliefs  # a family is drawn as the network it is
+    (model,) = model.record_models  # a family is drawn as the network it is
     if isinstance(model, JointTable):
         rows, distribution = (model.given(given) if given else model).outcomes()
         return rows[draw_alike(distribution, size, generator)]

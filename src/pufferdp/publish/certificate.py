@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from typing import Any, Final, Literal, Self
@@ -25,13 +26,30 @@ SERIES_SCHEMA: Final = "pufferdp-series-certificate/2"
 TABLE_SCHEMA: Final = "pufferdp-table-certificate/2"
 LARGEST: Final = 2**25
 """Characters of a file that is read as a certificate: a stranger's must not fill the memory."""
-SECRETS: Final = (
-    "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
-)
+SECRETS: Final = "each record's value: any two values of positive probability remain indistinguishable up to epsilon"
 
 
-GOES_ON: Final = "The series goes on before and after what was read, and the guarantee holds for every record of it."
+GOES_ON: Final = "The records used are part of a longer series; the guarantee covers every record of that series."
 """What a guarantee says that was made from a part of a series."""
+
+
+def factor_text(epsilon: float) -> str:
+    """An epsilon as a factor on odds."""
+    return f"e^{epsilon:g} = {math.exp(epsilon) if epsilon < 700 else math.inf:.4g}"
+
+
+def adversary_text(knows: str, *, single: bool = True) -> str:
+    """Which adversary a guarantee is for, by what is known to them; ``single`` is false for a class of models."""
+    uses = "this correlation model" if single else "any model of the class, if it is the true one,"
+    return f"This holds against an adversary who uses {uses} and knows {knows}."
+
+
+def odds_guarantee(sees: str, between: str, epsilon: float, knows: str, *, single: bool = True) -> str:
+    """The guarantee of a release in two sentences: a bound on the change of odds, and the adversary."""
+    return (
+        f"Seeing {sees} changes the odds between {between} by at most a factor of {factor_text(epsilon)}. "
+        + adversary_text(knows, single=single)
+    )
 
 
 class CertificatePart(BaseModel):
@@ -137,7 +155,7 @@ class DataPart(CertificatePart):
     independent: Literal[True] | None = Field(
         default=None, description="only where it is assumed that chains are independent although many of them are short"
     )
-    beliefs: list[str] = Field(
+    assumptions: list[str] = Field(
         description="what the guarantee rests on besides the model, because of how the data was read"
     )
 
@@ -151,7 +169,7 @@ class LedgerPart(CertificatePart):
     head: str = Field(description="hash of the row: the head of the ledger when it was charged")
     charged: str
     identity: str = Field(description="the charge's own token")
-    beliefs: list[str] | None = Field(
+    assumptions: list[str] | None = Field(
         default=None, description="what the total of the data set rests on, where it was charged on some records"
     )
 

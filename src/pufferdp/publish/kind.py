@@ -34,7 +34,7 @@ from pufferdp.models.files.json import model_digest, model_from_dict, model_to_d
 from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
 from pufferdp.publish.model_checks import CheckedGuarantee, fitted_warning
 from pufferdp.publish.noise import ROUNDING
-from pufferdp.publish.reading import beliefs
+from pufferdp.publish.reading import assumptions
 from pufferdp.publish.stated_reading import reading_problems
 
 
@@ -450,8 +450,8 @@ class Kind(ABC, Generic[P, S, C]):
         claims["previous"] = Formed(row["previous"], form=is_digest, must="the hash of a row")
         claims["identity"] = Formed(row["identity"], form=can_be_identity, must="the token of a charge")
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
-        if "beliefs" in row:
-            claims["beliefs"] = Exact(charge.beliefs(row["dataset"]))
+        if "assumptions" in row:
+            claims["assumptions"] = Exact(charge.assumptions(row["dataset"]))
         return Part.of(claims, "ledger")
 
 
@@ -471,7 +471,7 @@ def data_claims(data: Mapping[str, Any], model: Model, within_bins: bool = False
     if data["missing"] == "refuse":
         claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
         claims["unobserved"] = Exact(0, words="data.unobserved is {stated}, and missing records were refused")
-    claims["beliefs"] = Exact(beliefs(data, series_of(model) or ar1_of(model), within_bins))
+    claims["assumptions"] = Exact(assumptions(data, series_of(model) or ar1_of(model), within_bins))
     return claims
 
 

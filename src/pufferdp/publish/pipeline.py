@@ -153,7 +153,7 @@ class Charged:
     receipt: Receipt | None = None
     each: Mapping[str, Charged] = field(default_factory=dict)
     """Of a fleet: the same for each person."""
-    beliefs: Sequence[str] = ()
+    assumptions: Sequence[str] = ()
     """What the total of the data set rests on besides the model."""
 
     @property
@@ -161,7 +161,7 @@ class Charged:
         """The row, as a certificate names it."""
         if self.receipt is None:
             return None
-        return self.receipt.to_dict() | ({"beliefs": list(self.beliefs)} if self.beliefs else {})
+        return self.receipt.to_dict() | ({"assumptions": list(self.assumptions)} if self.assumptions else {})
 
     @property
     def words(self) -> str:
@@ -229,14 +229,14 @@ class Account:
 
     def charge(self, charge: Callable[[], Charge]) -> Charged:
         """Charge before anything random is drawn; when this returns the charge is on disk."""
-        beliefs: list[str] = []
+        assumptions: list[str] = []
 
         def made() -> Charge:
             what = charge()
-            beliefs.extend(what.beliefs(str(self.dataset)))
+            assumptions.extend(what.assumptions(str(self.dataset)))
             return what
 
-        return Charged(charge_release(self.ledger, self.dataset, made), beliefs=beliefs)
+        return Charged(charge_release(self.ledger, self.dataset, made), assumptions=assumptions)
 
     def charge_each(self, charges: Callable[[], Mapping[str, Charge]]) -> Charged:
         """Charge a data set for each person, below this one, in one transaction: all of them, or none."""
@@ -244,9 +244,9 @@ class Account:
             if ledger is None:
                 return Charged()
             made = {name: (f"{self.dataset}/{name}", charge) for name, charge in charges().items()}
-            beliefs = [charge.beliefs(own) for own, charge in made.values()]
-            rows = zip(made, ledger.charge_many(list(made.values())), beliefs, strict=True)
-            return Charged(each={name: Charged(row, beliefs=believed) for name, row, believed in rows})
+            assumptions = [charge.assumptions(own) for own, charge in made.values()]
+            rows = zip(made, ledger.charge_many(list(made.values())), assumptions, strict=True)
+            return Charged(each={name: Charged(row, assumptions=prior) for name, row, prior in rows})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,9 +192,9 @@ def check_moves(model: Model, series: Series) -> None:
 
     Whoever sees a release knows that there is none; certificates say so.
     """
-    believed = series_of(model)
-    if believed is not None and believed.rules_out:
-        check_moves_of_people({None: believed}, series, coding_of(model))
+    prior = series_of(model)
+    if prior is not None and prior.rules_out:
+        check_moves_of_people({None: prior}, series, coding_of(model))
 
 
 def check_moves_of_people(models: Mapping[str | None, SeriesModel], series: Series, coding: Coding) -> None:
@@ -348,7 +348,9 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     series = open_series(data, layout)
     counts = series.counts(coding, transitions=True, ranges=True, pieces=True)
     check_people(model, series, counts.records)
-    check_restarts(layout, replace(counts, restarts=max(0, counts.restarts - counts.unobserved)))  # unobserved steps cut pieces too
+    check_restarts(
+        layout, replace(counts, restarts=max(0, counts.restarts - counts.unobserved))
+    )  # unobserved steps cut pieces too
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     check_start(model, counts)
@@ -392,10 +394,10 @@ def facts_of(
         **({} if step is None or layout.order is None else {"step": step}),
         **({"independent": True} if layout.independent else {}),
     }
-    return {**facts, "beliefs": beliefs(facts, series, within_bins)}
+    return {**facts, "assumptions": assumptions(facts, series, within_bins)}
 
 
-def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_bins: bool = False) -> list[str]:
+def assumptions(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_bins: bool = False) -> list[str]:
     """What a guarantee rests on besides the model, because of how the data was read.
 
     ``within_bins``: numbers are released, and the model speaks of the bins that they lie in alone.
@@ -412,8 +414,8 @@ def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_b
         chains = sum(count for _, count in facts["lengths"])
         out.append(f"all {chains:,} of these pieces are independent, however short they are")
     if series is not None and facts.get("step") is None:
-        apart = "at least one step" if series.real_valued else "one step"
-        out.append(f"rows that follow each other are {apart} of the model apart")
+        apart = "at least" if series.real_valued else "exactly"
+        out.append(f"consecutive rows are {apart} one model time step apart")
     if isinstance(series, SeriesModel) and series.rhythm is not None:
         hours = "UTC hours" if facts.get("ranges", {}).get("unit") == "utc" else f"those written in {facts['order']!r}"
         out.append(f"the hours of the model are {hours}")
@@ -439,10 +441,9 @@ def moves_fact(facts: Mapping[str, Any], model: Model) -> list[str]:
     return ["that the data make no move which the model calls impossible: such data are refused"]
 
 
-def believing(facts: Mapping[str, Any]) -> str:
-    """The sentence on assumptions that ends a guarantee; none where there are none."""
-    listed = facts["beliefs"]
-    return f" This believes that {', and that '.join(listed)}." if listed else ""
+def assumption_text(facts: Mapping[str, Any]) -> str:
+    """The assumptions that end a guarantee, a sentence each."""
+    return "".join(f" Assumption: {assumption}." for assumption in facts["assumptions"])
 
 
 def coding_of(model: Model) -> Coding:

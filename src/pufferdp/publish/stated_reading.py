@@ -191,14 +191,14 @@ class _Stated:
         tight = self.tight and people <= MOST_PARTS  # one range stands for all of so many people
         if step and needed > span + slack:
             yield (
-                f"data.records is {self.records} with data.unobserved {unobserved} in {self.chains} chains: at data.step "
-                f"{data['step']} that takes {self._words(needed)}, and data.ranges spans {self._words(span)}"
+                f"data.records is {self.records} with data.unobserved {unobserved} in {self.chains} chains: at "
+                f"data.step {data['step']} that takes {self._words(needed)}, and data.ranges spans {self._words(span)}"
             )
         elif step and not gap and not data["dropped"] and tight and needed < span - slack:
             slots = int((span + slack) / step) + people
             yield (
-                f"data.unobserved is {unobserved}; data.ranges has {slots} steps of {data['step']} (data.step), and data.records "
-                f"is {self.records}, so {slots - self.records} must be missing"
+                f"data.unobserved is {unobserved}; data.ranges has {slots} steps of {data['step']} (data.step), and "
+                f"data.records is {self.records}, so {slots - self.records} must be missing"
             )
         # Two rows of one person never have the same time. Times are written to the microsecond unless they have more
         # digits; numbers may lie as close as they like.

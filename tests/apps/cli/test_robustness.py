@@ -81,7 +81,7 @@ def test_a_figure_of_the_drift(ending: str, run: Run, folder: Path) -> None:
     assert (folder / f"drift{ending}").stat().st_size > 1000
     line = result.json["drift"]
     assert (line["from"], line["to"]) == ("rest", "rest")
-    assert line["belief"]["epsilon"] == result.json["epsilon"]
+    assert line["alternative"]["epsilon"] == result.json["epsilon"]
     assert min(p["epsilon"] for p in line["points"]) == 1
 
 
@@ -92,7 +92,7 @@ def test_the_drift_can_be_chosen(run: Run, folder: Path) -> None:
     chosen = run(
         *COMMAND, "--length", "12", "--figure", "drift.png", "--drift", "active:rest", "--overwrite", "--json"
     ).json
-    assert chosen["drift"]["belief"] is None  # the belief differs in another row
+    assert chosen["drift"]["alternative"] is None  # the alternative differs in another row
 
 
 def test_tables_need_no_length(run: Run, folder: Path) -> None:
@@ -123,10 +123,10 @@ def test_tables_need_no_length(run: Run, folder: Path) -> None:
         (["--length", "5", "--figure", "f.jpg"], {}, ("f.jpg", ".png")),
         (["--length", "5", "--figure", "f.png", "--drift", "rest:run"], {}, ("rest:run", "FROM:TO")),
         (["--length", "5"], {"other.json": {**OTHER, "states": ["rest", "run"]}}, ("run", "active")),
-        (["--length", "5"], {"other.json": TABLE}, ("belief", "series")),
+        (["--length", "5"], {"other.json": TABLE}, ("alternative", "series")),
         (["--length", "5"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("length is 5", "leave it out")),
         (["--figure", "f.png"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("--figure", "not a chain")),
-        ([], {"model.json": TABLE}, ("belief", "single records")),
+        ([], {"model.json": TABLE}, ("alternative", "single records")),
         (["--length", "5", "--belief", "no.json"], {}, ("no.json", "does not exist")),
         (["--length", "5", "--epsilon", "0"], {}, ("epsilon is 0", "above 0")),
         (["--length", "5", "--epsilon", "one"], {}, ("epsilon", "one")),

@@ -22,7 +22,7 @@ from pufferdp.assess.attack.attack import (
     measure,
     prior_odds,
 )
-from pufferdp.assess.attack.attackers import ATTACKERS, CorrelationAware, SingleBit, Viterbi, beliefs
+from pufferdp.assess.attack.attackers import ATTACKERS, CorrelationAware, SingleBit, Viterbi, posteriors
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.models.chain import probability_rows
 from pufferdp.models.simulate import draw_moves
@@ -80,7 +80,7 @@ def test_guesses_are_the_best_of_all(case: tuple[MarkovChain, Any, int], data: A
     for i in range(n):
         distribution = weights.sum(axis=tuple(j for j in range(n) if j != i))
         assert distribution[aware[i]] == pytest.approx(distribution.max(), rel=1e-9)
-        assert beliefs(z, chain, channel)[i] == pytest.approx(distribution / distribution.sum(), abs=1e-12)
+        assert posteriors(z, chain, channel)[i] == pytest.approx(distribution / distribution.sum(), abs=1e-12)
     for one in ATTACKERS:  # a table of series is attacked row by row
         rows = one.guess(np.stack([z, z[::-1]]), chain, channel)
         assert rows.shape == (2, n)
@@ -211,8 +211,8 @@ def test_without_the_truth_the_model_says_what_to_expect() -> None:
 
 def test_data_that_does_not_follow_the_model_is_said() -> None:
     """A chain that is all but constant, flipped for one that is believed to mix: attackers prove too much."""
-    believed, truth = MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]]), np.zeros((1, 4000), dtype=int)
-    outputs = draw_moves(truth, channel_of([0.1], believed), np.random.default_rng(1))
+    prior, truth = MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]]), np.zeros((1, 4000), dtype=int)
+    outputs = draw_moves(truth, channel_of([0.1], prior), np.random.default_rng(1))
 
     class Zero:
         name = "zero"
@@ -220,7 +220,7 @@ def test_data_that_does_not_follow_the_model_is_said() -> None:
         def guess(self, outputs: Any, model: Any, channel: Any) -> Any:
             return np.zeros(outputs.shape, dtype=int)
 
-    one = attack_series(outputs, truth, model=believed, channel=channel_of([0.4], believed), attackers=[Zero()])
+    one = attack_series(outputs, truth, model=prior, channel=channel_of([0.4], prior), attackers=[Zero()])
     assert one.lower is not None
     assert one.lower > one.upper
     assert "does not follow the model" in str(one)

@@ -98,12 +98,12 @@ def test_the_delta_is_taken_off_before_the_ratio():
     shares = np.linspace(0.005, 0.045, 1201)
     reached = norm.isf(binom.sf(300 - 1, 10_000, shares)), norm.isf(binom.cdf(100, 10_000, shares))
     together = np.add.outer(*reached) / math.sqrt(2) <= norm.isf(0.9 * 0.05)
-    believed = together & np.logical_and.outer(*(z <= norm.isf(0.05 * 0.05) for z in reached))
+    prior = together & np.logical_and.outer(*(z <= norm.isf(0.05 * 0.05) for z in reached))
     for delta in (0.0, 0.001, 0.02):
         with np.errstate(divide="ignore"):
             leaks = np.subtract.outer(np.log(np.maximum(shares - delta, 0.0)), np.log(shares))
         found = Bound(**counts, slack=delta).lower
-        assert found == pytest.approx(max(0.0, float(leaks[believed].min())), abs=0.01)
+        assert found == pytest.approx(max(0.0, float(leaks[prior].min())), abs=0.01)
     assert Bound(hits=(300, 0), runs=(10_000, 10_000), delta=0.05, slack=0.05).lower == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Beliefs that an audit draws from: every kind of model against enumeration, and what cannot be is refused.
+"""Priors that an audit draws from: every kind of model against enumeration, and what cannot be is refused.
 
 Frequencies of 4,000 draws are held against exact distributions; all of one check together miss with probability below
 1e-9 (tests/models/test_simulate.py). Chains and normal records are checked there as well.
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferdp.assess.audit.beliefs import Belief, ChainBelief, NormalBelief, TableBelief, beliefs_of
+from pufferdp.assess.audit.priors import ChainPrior, NormalPrior, Prior, TablePrior, beliefs_of
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain
@@ -44,9 +44,9 @@ def written_out(model: RecordModel) -> np.ndarray:
 @settings(max_examples=examples(60))
 def test_records_follow_their_distribution_given_what_is_known(model: RecordModel, listed: bool, seed: int) -> None:
     """From the list of outcomes and record by record."""
-    belief = TableBelief(model)
+    prior = TablePrior(model)
     if not listed:
-        belief.__dict__["_listed"] = None
+        prior.__dict__["_listed"] = None
     generator = np.random.default_rng(seed)
     distribution = written_out(model)
     known = {j: int(generator.integers(k)) for j, k in enumerate(model.sizes) if generator.random() < 0.4}
@@ -55,34 +55,34 @@ def test_records_follow_their_distribution_given_what_is_known(model: RecordMode
         fits &= np.indices(distribution.shape)[j] == x
     total = float(distribution[fits].sum())
     if total == 0:
-        assert belief.log_probability(known) == -math.inf
+        assert prior.log_probability(known) == -math.inf
         with pytest.raises(ModelError, match="probability 0"):
-            belief.draw(known, 10, generator)
+            prior.draw(known, 10, generator)
         return
-    assert belief.log_probability(known) == pytest.approx(math.log(total), abs=1e-9)
-    assert_follows(belief.draw(known, DRAWS, generator), np.where(fits, distribution / total, 0.0))
+    assert prior.log_probability(known) == pytest.approx(math.log(total), abs=1e-9)
+    assert_follows(prior.draw(known, DRAWS, generator), np.where(fits, distribution / total, 0.0))
 
 
 def test_the_nearest_come_first() -> None:
-    assert ChainBelief(STICKY, 5).near(1) == ((0, 2), (3,), (4,))
-    assert ChainBelief(STICKY, 1).near(0) == ()
-    family = TableBelief(TRIO)
+    assert ChainPrior(STICKY, 5).near(1) == ((0, 2), (3,), (4,))
+    assert ChainPrior(STICKY, 1).near(0) == ()
+    family = TablePrior(TRIO)
     assert family.near(0) == ((1, 2),)  # parents of a child are linked
     assert family.near(3) == ()
-    heights = NormalBelief(Gaussian(mean=[0, 0, 0], covariance=[[1, 0.1, 0.6], [0.1, 1, 0], [0.6, 0, 1]]), (-1.0, 1.0))
+    heights = NormalPrior(Gaussian(mean=[0, 0, 0], covariance=[[1, 0.1, 0.6], [0.1, 1, 0], [0.6, 0, 1]]), (-1.0, 1.0))
     assert heights.near(0) == ((2,), (1,))
 
 
 def test_densities_of_normal_records() -> None:
-    belief = NormalBelief(Gaussian(mean=[1, 2], covariance=[[4, 1], [1, 1]]), (0.0, 1.0))
-    assert belief.log_probability({}) == 0
-    assert belief.log_probability({0: 3.0}) == pytest.approx(-0.5 - math.log(2 * math.sqrt(2 * math.pi)))
+    prior = NormalPrior(Gaussian(mean=[1, 2], covariance=[[4, 1], [1, 1]]), (0.0, 1.0))
+    assert prior.log_probability({}) == 0
+    assert prior.log_probability({0: 3.0}) == pytest.approx(-0.5 - math.log(2 * math.sqrt(2 * math.pi)))
     both = np.array([2.0, -1.0]) @ np.linalg.solve([[4, 1], [1, 1]], [2.0, -1.0])
-    assert belief.log_probability({0: 3.0, 1: 1.0}) == pytest.approx(-both / 2 - math.log(2 * math.pi * math.sqrt(3)))
+    assert prior.log_probability({0: 3.0, 1: 1.0}) == pytest.approx(-both / 2 - math.log(2 * math.pi * math.sqrt(3)))
 
 
 def chains_of(model: Model) -> list[MarkovChain]:
-    return [belief.chain for belief in beliefs_of(model, 7) if isinstance(belief, ChainBelief)]
+    return [prior.chain for prior in beliefs_of(model, 7) if isinstance(prior, ChainPrior)]
 
 
 def test_beliefs_of_a_class_lie_in_it() -> None:
@@ -100,7 +100,7 @@ def test_beliefs_of_a_class_lie_in_it() -> None:
     assert (chain.transition <= box.high + 1e-12).all()
     assert len(beliefs_of(ModelClass(models=[TRIO, TRIO]))) == 2
     (normal,) = beliefs_of(LimitedCorrelation(records=3, rho=0.2), clip=(0.0, 8.0))
-    assert isinstance(normal, NormalBelief)
+    assert isinstance(normal, NormalPrior)
     assert normal.model.pearson((0, 1, 2)) == pytest.approx(0.2)
 
 
@@ -114,15 +114,15 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 
 def test_names_and_values() -> None:
-    named: list[tuple[Belief, str, str]] = [
+    named: list[tuple[Prior, str, str]] = [
         (
-            ChainBelief(MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], states=["rest", "active"]), 3),
+            ChainPrior(MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], states=["rest", "active"]), 3),
             "record 2",
             "active",
         ),
-        (TableBelief(TRIO), "record f", "Bb"),
-        (NormalBelief(Gaussian(mean=[0, 0], covariance=[[1, 0], [0, 1]]), (-1.0, 1.0)), "record 2", "1"),
+        (TablePrior(TRIO), "record f", "Bb"),
+        (NormalPrior(Gaussian(mean=[0, 0], covariance=[[1, 0], [0, 1]]), (-1.0, 1.0)), "record 2", "1"),
     ]
-    for belief, record, value in named:
-        assert belief.name(1) == record
-        assert belief.value(1, 1.0) == value
+    for prior, record, value in named:
+        assert prior.name(1) == record
+        assert prior.value(1, 1.0) == value

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pufferdp.assess.audit.beliefs import ChainBelief
 from pufferdp.assess.audit.density import density_of, largest_log_ratio, percentile, random_adversary, simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
+from pufferdp.assess.audit.priors import ChainPrior
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.queries import Query
 
@@ -42,9 +42,9 @@ def test_samples_without_overlap_give_no_estimate() -> None:
 
 def test_adversaries_who_cannot_be_are_told_apart() -> None:
     """Never two ones in a row: of random adversaries some know what cannot be."""
-    belief = ChainBelief(MarkovChain(transition=[[0.5, 0.5], [1.0, 0.0]]), 6)
+    prior = ChainPrior(MarkovChain(transition=[[0.5, 0.5], [1.0, 0.0]]), 6)
     generator = np.random.default_rng(1)
-    found = [random_adversary(belief, generator) for _ in range(200)]
+    found = [random_adversary(prior, generator) for _ in range(200)]
     assert 0 < sum(who is None for who in found) < 200
     for who in found:
         if who is not None:
@@ -52,7 +52,7 @@ def test_adversaries_who_cannot_be_are_told_apart() -> None:
             assert {first, second} == {0.0, 1.0}
             assert situation.target not in dict(situation.known)
             for value in (first, second):
-                assert belief.log_probability(situation.given(value)) > -math.inf
+                assert prior.log_probability(situation.given(value)) > -math.inf
 
 
 def test_independent_records_leak_their_dp_loss() -> None:
@@ -60,5 +60,5 @@ def test_independent_records_leak_their_dp_loss() -> None:
     coins = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]])
     generator = np.random.default_rng(3)
     noisy = NoisyQuery(model=coins, query=Query.parse("count:1"), records=4, dp_loss=1.0, generator=generator)
-    found = simulate_leakage(noisy, ChainBelief(coins, 4), generator, adversaries=8, draws=50_000)
+    found = simulate_leakage(noisy, ChainPrior(coins, 4), generator, adversaries=8, draws=50_000)
     assert 0.9 < found < 1.8

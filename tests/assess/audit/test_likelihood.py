@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from pufferdp.assess.audit import events, search
 from pufferdp.assess.audit.audit import audit_mechanism
-from pufferdp.assess.audit.beliefs import ChainBelief, possible
 from pufferdp.assess.audit.events import Feature, choose_by_ratio
 from pufferdp.assess.audit.likelihood import RecordDistributions, emulation, known_distribution, learnt_distribution
 from pufferdp.assess.audit.mechanisms.ours import FlippedSeries
+from pufferdp.assess.audit.priors import ChainPrior, possible
 from pufferdp.assess.audit.situations import Situation, informed_by
 from pufferdp.assess.dp import leakage_of
 from pufferdp.models.chain import MarkovChain
@@ -33,8 +33,8 @@ PATIENCE = 600.0
 def enumerated(chain, tables, situation, value, codes):
     """The probability of the outputs of all records given what is known and a value of the target."""
     n, distribution = (
-        situation.belief.records,
-        path_distribution(chain.transition, chain.stationary, situation.belief.records),
+        situation.prior.records,
+        path_distribution(chain.transition, chain.stationary, situation.prior.records),
     )
     held = situation.given(value)
     total = weighted = 0.0
@@ -58,14 +58,14 @@ def cases(draw):
     target = int(generator.integers(n))
     low, high = int(generator.integers(target + 1)), int(generator.integers(target, n))
     known = tuple((t, float(generator.integers(k))) for t in range(n) if not low <= t <= high)
-    return chain, tables, Situation(ChainBelief(chain, n), target, known)
+    return chain, tables, Situation(ChainPrior(chain, n), target, known)
 
 
 @given(cases())
 @settings(max_examples=examples(60), deadline=None)
 def test_the_ratio_is_that_of_enumeration(case):
     chain, tables, situation = case
-    values = [v for v in situation.belief.values(situation.target) if possible(situation.belief, situation.given(v))]
+    values = [v for v in situation.prior.values(situation.target) if possible(situation.prior, situation.given(v))]
     if len(values) < 2:
         return
     a, b = values[:2]
@@ -171,13 +171,13 @@ def test_what_is_learnt_is_the_channel():
     generator = np.random.default_rng(1)
     channel = np.array([[0.7, 0.3], [0.2, 0.8]])
     flips = FlippedSeries(model=ACTIVITY, channel=channel, records=60, generator=generator)
-    belief = ChainBelief(ACTIVITY, 60)
-    records = belief.draw({}, 20_000, generator)
-    distribution = learnt_distribution(belief, records, flips.run(records), generator)
+    prior = ChainPrior(ACTIVITY, 60)
+    records = prior.draw({}, 20_000, generator)
+    distribution = learnt_distribution(prior, records, flips.run(records), generator)
     assert isinstance(distribution, RecordDistributions)
     assert np.abs(distribution.tables - channel).max() < 5 * 0.5 / math.sqrt(5_000)
     assert not distribution.exact
-    known = known_distribution(flips, belief, generator)
+    known = known_distribution(flips, prior, generator)
     assert known is not None
     assert known.exact
 
@@ -185,14 +185,14 @@ def test_what_is_learnt_is_the_channel():
 def test_the_worst_adversary_of_the_curve_is_tried_first():
     worst = leakage_of(ACTIVITY, dp_epsilon=0.1, length=60).attack
     assert worst is not None
-    situation, *narrower = informed_by(ChainBelief(ACTIVITY, 60), worst, np.random.default_rng(0))
+    situation, *narrower = informed_by(ChainPrior(ACTIVITY, 60), worst, np.random.default_rng(0))
     assert worst.before.known is not None
     held = dict(situation.known)
     assert situation.target - worst.before.known[0] in held
     assert all(len(s.known) > len(situation.known) for s in narrower)
     # Who knows all others is somebody else; a window would lie about what they know.
     informed = leakage_of(ACTIVITY, dp_epsilon=0.1, length=60, adversary="dp").attack
-    assert informed is None or informed_by(ChainBelief(ACTIVITY, 60), informed, np.random.default_rng(0)) == []
+    assert informed is None or informed_by(ChainPrior(ACTIVITY, 60), informed, np.random.default_rng(0)) == []
 
 
 class Vector:
@@ -299,16 +299,16 @@ def longest_run(records):
 
 def test_sums_with_noise_are_emulated_and_nothing_else():
     generator = np.random.default_rng(7)
-    belief = ChainBelief(ACTIVITY, 12)
-    records = belief.draw({}, 4000, generator)
+    prior = ChainPrior(ACTIVITY, 12)
+    records = prior.draw({}, 4000, generator)
     outputs = noisy_count(2.0, generator)(records)[:, None]
-    distribution = emulation(None, belief, records, outputs, generator)
+    distribution = emulation(None, prior, records, outputs, generator)
     assert distribution is not None
     assert distribution.laplace
     assert distribution.scale == pytest.approx(2.0, rel=0.1)  # 4,000 draws: five deviations
     np.testing.assert_allclose(distribution.columns[1] - distribution.columns[0], [1.0])
     assert abs(distribution.run(records).mean() - outputs.mean()) < 6 * 2.0 * math.sqrt(2 * 2 / 4000)
-    assert emulation(None, belief, records, longest_run(records)[:, None], generator) is None
+    assert emulation(None, prior, records, longest_run(records)[:, None], generator) is None
 
 
 @pytest.mark.slow

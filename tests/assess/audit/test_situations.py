@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferdp.assess.audit.beliefs import Belief, ChainBelief, TableBelief
+from pufferdp.assess.audit.priors import ChainPrior, Prior, TablePrior
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of, unknown_segment
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
 from tests.strategies import SEEDS, chains, examples, networks, tables
 
-STICKY = ChainBelief(MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]]), 30)
+STICKY = ChainPrior(MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]]), 30)
 
 ONES = tuple((j, 1.0) for j in range(8, 30))
 
 
-def waves(belief: Belief, adversary: Adversary, seed: int = 0) -> list[Situation]:
+def waves(prior: Prior, adversary: Adversary, seed: int = 0) -> list[Situation]:
     """The first wave, and what lies around each of a few."""
     generator = np.random.default_rng(seed)
-    found = list(first_wave(belief, adversary, targets_of(belief), generator))
+    found = list(first_wave(prior, adversary, targets_of(prior), generator))
     near = [s for one in found[:5] for s in neighbours(one, adversary, True, generator)]
     return [s for s in found if len(s.values()) > 1] + near
 
@@ -35,15 +35,15 @@ def waves(belief: Belief, adversary: Adversary, seed: int = 0) -> list[Situation
 @settings(max_examples=examples(60))
 def test_everybody_tried_can_be(model: MarkovChain | RecordModel, adversary: Adversary, seed: int) -> None:
     """Zero probabilities and deterministic moves included: two values of the target stay possible, and K fits."""
-    belief: Belief = ChainBelief(model, 6) if isinstance(model, MarkovChain) else TableBelief(model)
-    for situation in waves(belief, adversary, seed):
+    prior: Prior = ChainPrior(model, 6) if isinstance(model, MarkovChain) else TablePrior(model)
+    for situation in waves(prior, adversary, seed):
         values = situation.values()
         assert len(values) > 1
         assert situation.target not in dict(situation.known)
         if adversary is not Adversary.BDP:
-            assert len(situation.known) == (0 if adversary is Adversary.PUFFERFISH else belief.records - 1)
+            assert len(situation.known) == (0 if adversary is Adversary.PUFFERFISH else prior.records - 1)
         for value in values:
-            belief.draw(situation.given(value), 1, np.random.default_rng(0))
+            prior.draw(situation.given(value), 1, np.random.default_rng(0))
 
 
 def test_windows_come_first() -> None:
@@ -86,7 +86,7 @@ def test_what_they_know_in_words(known: tuple[tuple[int, float], ...], words: st
 
 
 def test_of_many_values_a_few_are_told_apart() -> None:
-    many = ChainBelief(MarkovChain(transition=np.full((50, 50), 0.02)), 3)
+    many = ChainPrior(MarkovChain(transition=np.full((50, 50), 0.02)), 3)
     values = Situation(many, 1, ()).values()
     assert len(values) == 6
     assert (values[0], values[-1]) == (0.0, 49.0)

@@ -1,4 +1,4 @@
-"""The factor of AR(1) series: every adversary and unobserved step by matrices, and the leakage itself by integration."""
+"""The factor of AR(1) series: every adversary by matrices, and the leakage itself by integration."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ WEARER = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.3, 
 @settings(max_examples=examples(40))
 def test_bounds_are_above_enumeration(seed: int, n: int, products: int):
     generator = np.random.default_rng(seed)
-    believed = MarkovChain(transition=random_transition(generator, 3))
-    if len(believed.closed_classes) > 1:
+    prior = MarkovChain(transition=random_transition(generator, 3))
+    if len(prior.closed_classes) > 1:
         return
     B = (
         randomised_response(3, generator.uniform(0.05, 0.66))
@@ -35,8 +35,8 @@ def test_bounds_are_above_enumeration(seed: int, n: int, products: int):
         else 0.8 * generator.dirichlet(np.ones(3), size=3) + 0.2 / 3
     )
     for who in (BDP, PUFFERFISH):
-        exact = max(oracle.loss(believed.transition, believed.stationary, B, n, who is BDP).values())
-        assert exact <= channel_loss(believed, B, n, who, products=products)
+        exact = max(oracle.loss(prior.transition, prior.stationary, B, n, who is BDP).values())
+        assert exact <= channel_loss(prior, B, n, who, products=products)
 
 
 @given(SEEDS, st.integers(1, 5), st.booleans())
@@ -46,13 +46,13 @@ def test_bounds_are_above_enumeration_for_a_given_start(seed: int, n: int, certa
     generator = np.random.default_rng(seed)
     P = 0.9 * generator.dirichlet(np.ones(3), size=3) + 0.1 / 3
     distribution = generator.permutation([1.0, 0.0, 0.0]) if certain else random_distribution(generator, 3)
-    believed, B = MarkovChain(transition=P, start=distribution), randomised_response(3, generator.uniform(0.1, 0.66))
+    prior, B = MarkovChain(transition=P, start=distribution), randomised_response(3, generator.uniform(0.1, 0.66))
     for who in (BDP, PUFFERFISH):
         exact = max(oracle.loss(P, distribution, B, n, who is BDP).values())
-        found = channel_loss(believed, B, n, who)
+        found = channel_loss(prior, B, n, who)
         assert exact <= found
         if seed % 8 == 0:  # takes longer
-            assert exact <= channel_loss(believed, B, None, who)
+            assert exact <= channel_loss(prior, B, None, who)
         if (
             distribution > 0
         ).all():  # as tight as for a stationary start while every output of so few records is looked at
@@ -68,11 +68,11 @@ def test_a_given_start_that_is_stationary_is_no_other():
 
 
 def test_endless_series_with_a_given_start_are_above_every_length():
-    believed = MarkovChain(transition=WEARER.transition, start=[0.001, 0.009, 0.99])
+    prior = MarkovChain(transition=WEARER.transition, start=[0.001, 0.009, 0.99])
     for who in (BDP, PUFFERFISH):
-        ever = channel_loss(believed, randomised_response(3, 0.35), None, who)
+        ever = channel_loss(prior, randomised_response(3, 0.35), None, who)
         for n in (1, 2, 5, 20, 60):
-            long = channel_loss(believed, randomised_response(3, 0.35), n, who)
+            long = channel_loss(prior, randomised_response(3, 0.35), n, who)
             assert long <= ever + SLACK
         assert ever - long < 0.05
 
@@ -88,15 +88,15 @@ def test_five_records_as_by_enumeration():
 @given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.05, 0.5), st.floats(0.05, 0.5))
 @settings(max_examples=examples(20))
 def test_two_states_are_exact(q: float, r: float, rho0: float, rho1: float):
-    believed = MarkovChain(transition=[[1 - q, q], [r, 1 - r]])
+    prior = MarkovChain(transition=[[1 - q, q], [r, 1 - r]])
     B = np.array(oracle.flips(rho0, rho1))
     for who in (BDP, PUFFERFISH):
         for n in (1, 3, 20):
-            exact = flip_loss(believed, Flips.of(rho0, rho1), n, who).worst
-            found = channel_loss(believed, B, n, who)
+            exact = flip_loss(prior, Flips.of(rho0, rho1), n, who).worst
+            found = channel_loss(prior, B, n, who)
             assert found == pytest.approx(exact, abs=2 * SLACK)
-        endless = flip_loss(believed, Flips.of(rho0, rho1), None, who).worst
-        found = channel_loss(believed, B, None, who)
+        endless = flip_loss(prior, Flips.of(rho0, rho1), None, who).worst
+        found = channel_loss(prior, B, None, who)
         assert endless <= found <= endless + 1e-7
 
 

@@ -110,17 +110,17 @@ def test_the_papers_closed_form_is_the_limit_for_an_adversary_who_knows_nothing(
 
 
 def compare(P: np.ndarray, distribution: np.ndarray | str, rho: np.ndarray, n: int) -> None:
-    believed = MarkovChain(transition=P, start=distribution)
+    prior = MarkovChain(transition=P, start=distribution)
     if isinstance(distribution, str):
-        if len(believed.closed_classes) > 1:
+        if len(prior.closed_classes) > 1:
             return  # no one stationary distribution
-        distribution = believed.stationary
+        distribution = prior.stationary
     for who in (BDP, PUFFERFISH):
         exact = oracle.loss(P, distribution, oracle.flips(*rho), n, who is BDP)
-        ours = flip_loss(believed, Flips.of(*rho), n, who)
+        ours = flip_loss(prior, Flips.of(*rho), n, who)
         assert ours.zero == pytest.approx(exact[0, 1], abs=1e-9)
         assert ours.one == pytest.approx(exact[1, 0], abs=1e-9)
-        limit = flip_loss(believed, Flips.of(*rho), None, who)
+        limit = flip_loss(prior, Flips.of(*rho), None, who)
         assert limit.zero >= ours.zero - 1e-12
         assert limit.one >= ours.one - 1e-12
 
@@ -214,8 +214,8 @@ def test_nearly_deterministic_chains_leak_what_single_steps_add_up_to(stay, othe
     P = np.array([[stay, 1 - stay], [1 - other, other]])
     P = P[:, ::-1].copy() if turned else P
     distribution, flips = np.array([0.4, 0.6]), Flips(high, -low)
-    believed = MarkovChain(transition=P, start=distribution)
-    ours, endless = (flip_loss(believed, flips, n, who) for n in (300, None))
+    prior = MarkovChain(transition=P, start=distribution)
+    ours, endless = (flip_loss(prior, flips, n, who) for n in (300, None))
     assert [ours.zero, ours.one] == pytest.approx(stepped_losses(P, distribution, flips, 300, who is BDP), rel=1e-10)
     assert endless.zero >= ours.zero - 1e-12
     assert endless.one >= ours.one - 1e-12
@@ -225,9 +225,9 @@ def test_nearly_deterministic_chains_leak_what_single_steps_add_up_to(stay, othe
 @pytest.mark.parametrize("start", ["stationary", "any"])
 def test_an_endless_series_that_mixes_slowly_leaks_what_a_very_long_one_does(stay: float, start: str):
     """Within 20,000 records such a chain forgets its start up to rounding: ranges of records bound what each does."""
-    believed = MarkovChain(transition=[[stay, 1 - stay], [2 - 2 * stay, 2 * stay - 1]], start=start)
+    prior = MarkovChain(transition=[[stay, 1 - stay], [2 - 2 * stay, 2 * stay - 1]], start=start)
     for flips in (Flips(1 - stay, 0.0), Flips(1 - stay, stay - 1), Flips(0.02, -0.01)):
-        long, endless = (flip_loss(believed, flips, n, BDP) for n in (20_000, None))
+        long, endless = (flip_loss(prior, flips, n, BDP) for n in (20_000, None))
         assert (endless.zero, endless.one) == pytest.approx((long.zero, long.one), abs=1e-12)
 
 
@@ -242,10 +242,10 @@ def test_a_state_that_is_left_for_good_weighs_something_after_thousands_of_recor
 @pytest.mark.parametrize("stay", [0.999, pytest.param(0.99999, marks=pytest.mark.slow)])
 def test_the_cheapest_flips_of_a_chain_that_hardly_moves(stay: float):
     """Stepping record by record took over four minutes of processor time; the closed form takes a second or two."""
-    believed = [MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])]
-    found = best_flips(believed, 1.0, None, BDP, (0.5, 0.5))
-    assert class_loss(believed, Flips.of(*found), None, BDP).worst == pytest.approx(1.0, abs=1e-9)
-    assert class_loss(believed, Flips.of(*found), None, BDP).worst <= 1.0
+    prior = [MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])]
+    found = best_flips(prior, 1.0, None, BDP, (0.5, 0.5))
+    assert class_loss(prior, Flips.of(*found), None, BDP).worst == pytest.approx(1.0, abs=1e-9)
+    assert class_loss(prior, Flips.of(*found), None, BDP).worst <= 1.0
 
 
 @pytest.mark.parametrize("who", [BDP, PUFFERFISH])
@@ -261,9 +261,9 @@ def test_a_stationary_chain_reads_the_same_backwards(q: float, r: float, who: Ad
 @pytest.mark.slow
 def test_a_chain_that_hardly_ever_breaks_its_turns_is_answered():
     """It gave no answer within a minute."""
-    believed = [chain(1 - 1e-8, 1 - 1e-8)]
-    found = best_flips(believed, 1.0, None, BDP, (0.5, 0.5))
-    assert 0.9 <= class_loss(believed, Flips.of(*found), None, BDP).worst <= 1.0
+    prior = [chain(1 - 1e-8, 1 - 1e-8)]
+    found = best_flips(prior, 1.0, None, BDP, (0.5, 0.5))
+    assert 0.9 <= class_loss(prior, Flips.of(*found), None, BDP).worst <= 1.0
 
 
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
@@ -291,18 +291,18 @@ def test_two_classes_of_states_leak_more_with_every_record():
 
 @pytest.mark.parametrize("start", ["any", [0.4, 0.6]])
 def test_a_state_that_nothing_leads_to_is_a_secret_of_the_first_record_only(start: object):
-    believed, flips = MarkovChain(transition=[[0, 1], [0, 1]], start=start), Flips.of(0.3, 0.2)
+    prior, flips = MarkovChain(transition=[[0, 1], [0, 1]], start=start), Flips.of(0.3, 0.2)
     for n in (1, 2, 5, None):
-        found = flip_loss(believed, flips, n, BDP)
+        found = flip_loss(prior, flips, n, BDP)
         assert (found.zero, found.one) == pytest.approx((math.log(0.7 / 0.2), math.log(0.8 / 0.3)), rel=1e-12)
 
 
 @pytest.mark.parametrize("P", [[[1, 0], [0.3, 0.7]], [[0, 1], [0.3, 0.7]], [[0.3, 0.7], [1, 0]], [[0, 1], [1, 0]]])
 @pytest.mark.parametrize("start", ["any", "stationary", [0.4, 0.6], [1, 0]])
 def test_endless_series_of_chains_with_zeros_are_never_below_long_ones(P: list[list[float]], start: object):
-    believed, flips = MarkovChain(transition=P, start=start), Flips.of(0.3, 0.2)
+    prior, flips = MarkovChain(transition=P, start=start), Flips.of(0.3, 0.2)
     for who in (BDP, PUFFERFISH):
-        endless, long = (flip_loss(believed, flips, n, who) for n in (None, 60))
+        endless, long = (flip_loss(prior, flips, n, who) for n in (None, 60))
         assert endless.zero >= long.zero - 1e-12
         assert endless.one >= long.one - 1e-12
         if (np.linalg.matrix_power(np.array(P), 4) > 0).all():
@@ -343,10 +343,10 @@ def grid_cost(chains: list[MarkovChain], epsilon: float, length: int, cost: tupl
 
 def test_the_staircase_is_that_of_the_whole_grid():
     """Every point of a coarse grid of 20×20 that keeps the guarantee costs at least what the walk over it finds."""
-    believed, cost = [chain(0.3, 0.8)], (0.6, 0.4)
+    prior, cost = [chain(0.3, 0.8)], (0.6, 0.4)
     steps = np.arange(20, 401, 20) / 800
-    kept = [(a, b) for a in steps for b in steps if class_loss(believed, Flips.of(a, b), 6, BDP).worst <= 1.0]
-    best = grid_cost(believed, 1.0, 6, cost, BDP)
+    kept = [(a, b) for a in steps for b in steps if class_loss(prior, Flips.of(a, b), 6, BDP).worst <= 1.0]
+    best = grid_cost(prior, 1.0, 6, cost, BDP)
     assert kept
     assert best <= min(cost[0] * a + cost[1] * b for a, b in kept) <= best + 20 / 800
 
@@ -358,12 +358,12 @@ def test_the_cheapest_flips_beat_a_grid_and_keep_the_guarantee(seed: int, who: A
     """Random chains, lazy or not, and any linear cost."""
     generator = np.random.default_rng(seed)
     q, r = generator.uniform(0.03, 0.97, 2)
-    epsilon, n, believed = float(generator.uniform(0.2, 4)), int(generator.integers(1, 13)), [chain(q, r)]
-    cost = tuple(believed[0].stationary if seed % 2 else generator.dirichlet([1, 1]))
-    found = best_flips(believed, epsilon, n, who, cost)
+    epsilon, n, prior = float(generator.uniform(0.2, 4)), int(generator.integers(1, 13)), [chain(q, r)]
+    cost = tuple(prior[0].stationary if seed % 2 else generator.dirichlet([1, 1]))
+    found = best_flips(prior, epsilon, n, who, cost)
     assert max(found) <= 0.5
-    assert class_loss(believed, Flips.of(*found), n, who).worst <= epsilon
-    assert cost[0] * found[0] + cost[1] * found[1] <= grid_cost(believed, epsilon, n, cost, who)
+    assert class_loss(prior, Flips.of(*found), n, who).worst <= epsilon
+    assert cost[0] * found[0] + cost[1] * found[1] <= grid_cost(prior, epsilon, n, cost, who)
 
 
 @pytest.mark.slow
@@ -378,7 +378,7 @@ def test_the_worst_model_of_a_class_decides():
 @pytest.mark.parametrize("theta", [0.05, 0.1, 0.2, 0.35, 0.45])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.0, 5.0])
 def test_noise_is_never_above_zhaos_nor_the_papers(theta: float, epsilon: float):
-    believed = chain(theta, theta)
-    assert least_rho(believed, epsilon, None, BDP) <= zhao_rho(theta, epsilon) + 1e-12
-    assert least_rho(believed, epsilon, None, PUFFERFISH) <= closed_rho(theta, epsilon) + 1e-12
-    assert least_rho(believed, epsilon, None, BDP) >= least_rho(believed, epsilon, None, PUFFERFISH) - 1e-12
+    prior = chain(theta, theta)
+    assert least_rho(prior, epsilon, None, BDP) <= zhao_rho(theta, epsilon) + 1e-12
+    assert least_rho(prior, epsilon, None, PUFFERFISH) <= closed_rho(theta, epsilon) + 1e-12
+    assert least_rho(prior, epsilon, None, BDP) >= least_rho(prior, epsilon, None, PUFFERFISH) - 1e-12

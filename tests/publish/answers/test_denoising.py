@@ -511,7 +511,10 @@ def test_no_posterior_no_columns():
 
 REASONS = {
     "rests on the coefficient alone": (Ar1(coefficient=0.5), {"query": "mean", "column": "x", "clip": (0, 3)}),
-    "where they are missing is not part": (ACTIVITY, {"query": "count:active", "missing": "keep", "column": "unobserved"}),
+    "where they are missing is not part": (
+        ACTIVITY,
+        {"query": "count:active", "missing": "keep", "column": "unobserved"},
+    ),
     "is for many models": (
         MarkovClass([ACTIVITY, replace(ACTIVITY, transition=[[0.8, 0.2], [0.2, 0.8]])]),
         {"query": "count:active"},

@@ -1,4 +1,4 @@
-"""Releases about series of numbers: one person or several, unobserved steps, segments, certificates, ledgers, refusals."""
+"""Releases about series of numbers: one person or several, missing records, segments, certificates, ledgers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_people_are_independent_and_the_longest_series_decides():
 def test_a_segment_says_that_the_series_goes_on():
     certificate = release(ROWS, model=MODEL, query="mean", first="2024-05-01 00:10", **READ).certificate
     assert certificate.data.records == 50
-    assert "The series goes on before and after what was read" in certificate.guarantee.statement
+    assert "The records used are part of a longer series" in certificate.guarantee.statement
     assert certificate.noise.scale == pytest.approx(35 / 50 * ar1_factor(0.9, 50))
     assert verify(certificate).problems == ()
 

@@ -75,7 +75,7 @@ def test_no_number_can_be_changed(change: Any, words: str) -> None:
         (lambda raw: raw["guarantee"].__setitem__("epsilon", 0.5), "dp_loss is"),
         (lambda raw: raw["groups"].__setitem__("per", ["week"]), "groups.keys"),
         (lambda raw: raw["groups"].__setitem__("per", ["person"]), "groups.keys"),
-        (lambda raw: raw["data"].__setitem__("beliefs", []), "data.beliefs"),
+        (lambda raw: raw["data"].__setitem__("assumptions", []), "data.assumptions"),
     ],
 )
 def test_what_is_guaranteed_is_recomputed(change: Any, words: str) -> None:

@@ -53,10 +53,10 @@ def test_three_states() -> None:
 
 def test_a_class_and_a_given_start() -> None:
     models = (chain([[0.8, 0.2], [0.3, 0.7]]), chain([[0.9, 0.1], [0.5, 0.5]]))
-    believed = MarkovClass(models=models)
+    prior = MarkovClass(models=models)
     for model in models:
         distribution = path_distribution(model.transition, stationary(model.transition), 3)
-        assert table_leakage(believed, distribution, [0, 0, 1], ["histogram", "count:a"], 1.0) <= 1 + ROUNDING
+        assert table_leakage(prior, distribution, [0, 0, 1], ["histogram", "count:a"], 1.0) <= 1 + ROUNDING
     given_start = chain([[0.8, 0.2], [0.3, 0.7]], [0.1, 0.9])
     distribution = path_distribution(given_start.transition, [0.1, 0.9], 3)
     assert table_leakage(given_start, distribution, [0, 1, 1], ["mean"], 1.0) <= 1 + ROUNDING

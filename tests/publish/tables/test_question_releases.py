@@ -72,7 +72,7 @@ def test_numbers_of_the_data_with_a_clip():
     assert found["median"] == pytest.approx(22.0)
     assert found["quantile:0.99"] == pytest.approx(39.0)
     release = released(data, BINNED, "median", clip=(0, 40))
-    assert any("inside its bin" in belief for belief in release.certificate.to_dict()["data"]["beliefs"])
+    assert any("inside its bin" in member for member in release.certificate.to_dict()["data"]["assumptions"])
     # Clipped, so that one number far out is at the end of the range.
     assert numbers(released(data, BINNED, "quantile:.99", clip=(0, 10)))["quantile:0.99"] == 10.0
 

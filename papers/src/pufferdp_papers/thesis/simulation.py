@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from pufferdp.assess.audit.audit import audit_mechanism
-from pufferdp.assess.audit.beliefs import ChainBelief
 from pufferdp.assess.audit.density import simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
+from pufferdp.assess.audit.priors import ChainPrior
 from pufferdp.publish.answers.queries import Query
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.thesis.chains import even_chain, leaks
@@ -51,7 +51,7 @@ def figure_15(
             )
             numbers = {
                 "estimate": simulate_leakage(
-                    mechanism, ChainBelief(chain, CHAIN_RECORDS), generator, adversaries=adversaries, draws=draws
+                    mechanism, ChainPrior(chain, CHAIN_RECORDS), generator, adversaries=adversaries, draws=draws
                 ),
                 "lower": audit_mechanism(
                     chain, mechanism, length=CHAIN_RECORDS, calls=calls, seconds=PATIENCE, seed=SEED

@@ -57,7 +57,7 @@ def attack(
             where = "drawn series (--length)" if data is not None else "a sanitised series (DATA)"
             raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
     outputs = Outputs({"figure": figure}, sources={"the data": data, "the model": model}, overwrite=overwrite)
-    believed = load_model(model)
+    prior = load_model(model)
     trained = Learned() if learned else None
     with options.progress() as progress:
         if data is not None:
@@ -66,7 +66,7 @@ def attack(
                     raise ParameterError(f"{name} is missing; a sanitised series needs --column and --rho")
             result = attack_file(
                 data,
-                model=believed,
+                model=prior,
                 column=str(column),
                 rho=[options.number("rho", part) for part in str(rho).split(",")],
                 truth=truth,
@@ -78,7 +78,7 @@ def attack(
             if epsilon is None:
                 raise ParameterError("epsilon is missing; say which guarantee the drawn series keep with --epsilon")
             result = attack_simulated(
-                believed,
+                prior,
                 length=checks.length(str(length).strip()),
                 epsilon=options.number("epsilon", epsilon),
                 channel=channel or "bdp",

@@ -68,7 +68,7 @@ def flip(
         overwrite=overwrite,
         whole=("certificate",),
     )
-    believed, number = load_model(model), options.guaranteed(epsilon)
+    prior, number = load_model(model), options.guaranteed(epsilon)
     noise = None if noise_chain is None else load_model(noise_chain)
     if data is None or length is not None:
         if ledger is not None or dataset is not None:
@@ -77,7 +77,7 @@ def flip(
         with options.progress() as progress:
             progress("choosing the channel")
             design = design_flips(
-                believed, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
+                prior, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
             )
             content = design.to_dict()
             with outputs.delivery(content) as delivery:
@@ -87,7 +87,7 @@ def flip(
     if column is None:
         raise ParameterError("column is missing; name the column with the states with --column")
     request: dict[str, Any] = {
-        "model": believed,
+        "model": prior,
         "column": column,
         "epsilon": number,
         "adversary": adversary,

@@ -52,12 +52,12 @@ def flow(
         ledger=ledger,
         overwrite=overwrite,
     )
-    believed = load_model(model)
+    prior = load_model(model)
     with options.progress() as progress:
         result = outputs.make(
             lambda: make_flow(
                 data,
-                model=believed,
+                model=prior,
                 column=column,
                 eta=options.number("eta", eta),
                 tau=options.number("tau", tau),

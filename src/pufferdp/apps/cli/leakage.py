@@ -102,10 +102,10 @@ def leakage(
         raise ParameterError("--dp-epsilon and --target cannot be combined; remove one", value=target)
     with options.progress() as progress:
         progress("reading the model")
-        believed = load_model(model)
+        prior = load_model(model)
         progress("computing leakage")
         result = leakage_of(
-            believed,
+            prior,
             dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
             target=None if target is None else options.number("target", target),
             length=None if length is None else checks.length(length.strip()),
@@ -121,8 +121,8 @@ def leakage(
         content, text = result.to_dict(), str(result)
         if figure is not None:
             progress("drawing the curves")
-            content["lines"] = leakage_lines(believed, result, query)
-        outputs.show(content, text, as_json, lambda path: leakage_figure(content, believed.labels).save(path))
+            content["lines"] = leakage_lines(prior, result, query)
+        outputs.show(content, text, as_json, lambda path: leakage_figure(content, prior.labels).save(path))
 
 
 def _secret(
@@ -145,10 +145,10 @@ def _secret(
             raise ParameterError(f"{name} is {value}; it does not go with --secret: leave it out", value=value)
     with options.progress() as progress:
         progress("reading the model")
-        believed = load_model(model)
+        prior = load_model(model)
         progress("following the segment")
         report = secret_leakage(
-            believed,
+            prior,
             secret,
             dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
             target=None if target is None else options.number("target", target),
@@ -173,11 +173,11 @@ def _losses(
             raise ParameterError(f"{name} is {value}; --losses has the loss of every record: leave it out", value=value)
     with options.progress() as progress:
         progress("reading the model")
-        believed = load_model(model)
+        prior = load_model(model)
         progress("reading the losses")
         spent = read_losses(losses)
         progress(f"following {len(spent):,} records")
-        report = leakage_of_losses(believed, spent, adversary=adversary, progress=progress)
+        report = leakage_of_losses(prior, spent, adversary=adversary, progress=progress)
         content, text = report.to_dict(), str(report)
         outputs.show(content, text, as_json, lambda path: losses_chart(content).save(path))
 
@@ -207,18 +207,18 @@ def _stream(
         raise ParameterError("the figure shows leakage over time: give --stream and --length")
     with options.progress() as progress:
         progress("reading the model")
-        believed = load_model(model)
+        prior = load_model(model)
         if losses is None:
             progress("searching for what a step may spend")
             budget = stream_budget(
-                believed, options.number("stream_target", str(target)), length=steps, adversary=adversary
+                prior, options.number("stream_target", str(target)), length=steps, adversary=adversary
             )
             content, text = budget.to_dict(), str(budget)
         else:
             numbers = [options.number("stream", part) for part in losses.split(",")]
             progress("following the stream")
             report = stream_leakage(
-                believed,
+                prior,
                 numbers if "," in losses else numbers[0],
                 length=steps,
                 adversary=adversary,

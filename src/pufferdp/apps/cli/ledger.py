@@ -51,7 +51,7 @@ def create(
 
     if (budget is None) == (tau is None):
         raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
-    believed, checked_adversary = load_model(model), checks.adversary(adversary)
+    prior, checked_adversary = load_model(model), checks.adversary(adversary)
     most: float | FlowBudget
     most_delta = None if delta is None else checks.delta(delta)
     if tau is None:
@@ -67,10 +67,10 @@ def create(
             raise ParameterError(f"adversary is {adversary!r}; flows have none: leave it out", value=adversary)
         numbers = {"tau": options.number("tau", tau), "eta": options.number("eta", eta)}
         most = FlowBudget(**numbers, privacy=privacy, centre_only=centre_only)
-        refuse_no_flow(believed, most)  # before a file is made
+        refuse_no_flow(prior, most)  # before a file is made
     with Ledger(place, create=True) as budget_ledger:
         made = budget_ledger.create(
-            dataset, model=believed, adversary=checked_adversary, budget=most, delta=most_delta, unit=unit
+            dataset, model=prior, adversary=checked_adversary, budget=most, delta=most_delta, unit=unit
         )
     options.show(made.to_dict(), str(made), as_json)
 

@@ -161,7 +161,7 @@ def plan(
         return
     with options.progress() as progress:
         progress("reading the model")
-        believed = load_model(model)
+        prior = load_model(model)
         account = None
         if ledger is not None and dataset is not None:
             from pufferdp.publish.answers.room import LedgerRoom
@@ -170,9 +170,9 @@ def plan(
             longest = (
                 None if part else max([*(several or []), *([] if length is None else [_whole(length)])], default=1)
             )
-            account = LedgerRoom.of(ledger, dataset, believed, adversary, longest, first, last)
+            account = LedgerRoom.of(ledger, dataset, prior, adversary, longest, first, last)
         result = make_plan(
-            believed,
+            prior,
             query,
             epsilon=account.epsilon if account and epsilon is None else options.guaranteed(epsilon or ""),
             length=None if length is None else _whole(length),

@@ -127,18 +127,18 @@ def redact(
         missing=missing,
     )
     guaranteed, theirs = options.guaranteed(epsilon), options.rows(known or [])
-    believed = load_model(model)
+    prior = load_model(model)
     if tilted is not None:
         from pufferdp.publish.redaction.tilt import check_tiltable
 
-        check_tiltable(believed, bins)
+        check_tiltable(prior, bins)
     with options.progress() as progress:
         progress("designing")
         if data is None:
             from pufferdp.basics import checks
 
             result = plan_redaction(
-                believed,
+                prior,
                 length=checks.length(length or ""),
                 private=private,
                 epsilon=guaranteed,
@@ -154,7 +154,7 @@ def redact(
             result = outputs.make(
                 lambda: make_redaction(
                     data,
-                    model=believed,
+                    model=prior,
                     column=column,
                     private=private,
                     epsilon=guaranteed,

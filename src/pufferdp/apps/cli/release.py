@@ -40,10 +40,10 @@ def release_each(
         overwrite=overwrite,
     )
     with options.progress(scanned) as progress:
-        believed = load_models(models)
+        prior = load_models(models)
         # A person may be called ../x, or have a name that is too long for a file.
-        places = {} if folder is None else outputs.check_folder("out", folder, believed)
-        result = outputs.make(lambda: release_fleet(data, models=believed, progress=progress, **request))
+        places = {} if folder is None else outputs.check_folder("out", folder, prior)
+        result = outputs.make(lambda: release_fleet(data, models=prior, progress=progress, **request))
         content = outputs.content_of(result)
         with outputs.delivery(content, published=True) as delivery:
             written = delivery.json("out", content)
@@ -188,12 +188,12 @@ def release(
     if out is not None and not table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
         raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
     signer = None if sign is None else Signer(sign)
-    believed = load_model(model)
+    prior = load_model(model)
     with options.progress(scanned) as progress, outputs.rooms("out") as room:
         result = outputs.make(
             lambda: make_release(
                 data,
-                model=believed,
+                model=prior,
                 bins=bins,
                 id=id,
                 secrets=own,

@@ -13,7 +13,7 @@ from pufferdp.basics.errors import ParameterError
 
 def robustness(
     model: Annotated[str, typer.Argument(help="Model file (JSON) the guarantee was made for.")],
-    belief: Annotated[str, typer.Option("--belief", help="Model file (JSON) that the adversary uses.")],
+    alternative: Annotated[str, typer.Option("--belief", help="Model file (JSON) that the adversary uses.")],
     epsilon: options.Epsilon,
     length: Annotated[str | None, typer.Option("--length", help="Records in the series, for chains.")] = None,
     drift: Annotated[
@@ -40,14 +40,14 @@ def robustness(
 
     outputs = Outputs(
         {"figure": figure},
-        sources={"the model": model, "the belief": belief, "the secrets": secrets},
+        sources={"the model": model, "the alternative": alternative, "the secrets": secrets},
         overwrite=overwrite,
     )
     if figure is None and drift is not None:
         raise ParameterError("--drift says what the figure shows; give --figure as well")
     with options.progress() as progress:
         progress("reading the models")
-        ours, theirs = load_model(model), load_model(belief)
+        ours, theirs = load_model(model), load_model(alternative)
         series = series_of(ours)
         if figure is not None and series is None:
             raise ParameterError("--figure shows how a chain drifts, and this model is not a chain; leave it out")

@@ -25,13 +25,13 @@ def leakage(
     from pufferdp.assess.dp import leakage_lines, leakage_of
 
     if model is None:
-        believed = model_from_dict({"type": "markov_chain", "transition": two_states(stay)})
+        prior = model_from_dict({"type": "markov_chain", "transition": two_states(stay)})
     else:
-        believed = inputs.model(model)
+        prior = inputs.model(model)
     progress("computing")
-    result = leakage_of(believed, **arguments)
+    result = leakage_of(prior, **arguments)
     progress.part({**result.to_dict(), "words": str(result), "chart": None})
-    lines = leakage_lines(believed, result, arguments["query"])
+    lines = leakage_lines(prior, result, arguments["query"])
     shown = {**result.to_dict(), "lines": lines}
     return {**result.to_dict(), "words": str(result), "chart": pictures.leakage(shown, theme)}
 
@@ -52,16 +52,16 @@ def stream(
 
     if (losses is None) == (target is None):
         raise ParameterError("give either the loss of each step or the leakage that is allowed")
-    believed = inputs.model(model)
+    prior = inputs.model(model)
     result: StreamBudget | StreamReport
     if target is not None:
         progress("searching for what a step may spend")
-        result = stream_budget(believed, target, length=length, adversary=adversary)
+        result = stream_budget(prior, target, length=length, adversary=adversary)
     else:
         progress("following the stream")
         spent = losses or [0.0]
         result = stream_leakage(
-            believed, spent[0] if len(spent) == 1 else spent, length=length, adversary=adversary, progress=progress
+            prior, spent[0] if len(spent) == 1 else spent, length=length, adversary=adversary, progress=progress
         )
     return {"page": pictures.page(result, theme)}
 

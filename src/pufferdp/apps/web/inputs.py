@@ -89,15 +89,15 @@ class Inputs:
         """How long the chains of the data are, and whether records are missing; or the length that was asked about."""
         if arguments["data"] is None:
             return () if arguments["length"] is None else ((arguments["length"], 1),), False
-        believed, record_column = self.model(arguments["model"]), arguments.get("id")
+        prior, record_column = self.model(arguments["model"]), arguments.get("id")
         file = self.file(arguments["data"])
-        reading = Series(file, **arguments["reading"], id=record_column).reading(believed)
-        reading.check(believed)
+        reading = Series(file, **arguments["reading"], id=record_column).reading(prior)
+        reading.check(prior)
         query = query or Query.parse("histogram")
         key = json.dumps([*(arguments[name] for name in ("model", "data", "reading")), record_column, str(query)])
         if key not in self.lengths:
             progress("reading the data")
-            exact = read_exact(file, believed, query, reading.layout, record_column)
+            exact = read_exact(file, prior, query, reading.layout, record_column)
             self.lengths[key] = exact.lengths, exact.unobserved
         return self.lengths[key]
 

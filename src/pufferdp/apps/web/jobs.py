@@ -179,13 +179,13 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
 def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:
     """The states of a series, row by row, for its owner to point at."""
     progress("reading the series")
-    believed = inputs.model(model)
-    if not believed.needs_length or believed.real_valued:
+    prior = inputs.model(model)
+    if not prior.needs_length or prior.real_valued:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
 
     def scan() -> dict[str, Any]:
         layout = Layout(column=column, missing="keep", rows_in_order=True)
-        coding = coding_of(believed)
+        coding = coding_of(prior)
         file = inputs.file(data)
         open_series(file, layout).counts(coding)  # refuses what is no state, with the place
         codes = row_codes(file, layout, coding)
@@ -210,16 +210,16 @@ def design(
     from pufferdp.publish.redaction.plan import plan_redaction
     from pufferdp.publish.redaction.private import PrivateRecords
 
-    believed, named = inputs.model(model), PrivateRecords.parse(private)
+    prior, named = inputs.model(model), PrivateRecords.parse(private)
     rows = named.rows
     if named.times and data is not None and column is not None:
         progress("looking up the times")
-        layout = Layout(column=column, order=order, missing="keep", step=believed.step)
+        layout = Layout(column=column, order=order, missing="keep", step=prior.step)
         named.check(layout)
         series = open_series(inputs.file(data), layout, rows=True)
-        rows = named.rows_in(Placement(series=series, coding=coding_of(believed)))
+        rows = named.rows_in(Placement(series=series, coding=coding_of(prior)))
     progress("designing")
-    result = plan_redaction(believed, private=sorted(set(rows)) if rows else private, **arguments)
+    result = plan_redaction(prior, private=sorted(set(rows)) if rows else private, **arguments)
     content = {**result.to_dict(), "redaction_probabilities": None}
     return {**content, "rows": result.rows, "words": str(result), "chart": pictures.redaction(result, theme)}
 

@@ -140,8 +140,8 @@ def flow_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[st
     from pufferdp.publish.flows.plan import plan_flow
 
     lengths, _ = inputs.read_lengths(progress, arguments)
-    believed = inputs.model(arguments["model"])
-    result = plan_flow(believed, lengths=lengths, progress=progress, **_flow(arguments))
+    prior = inputs.model(arguments["model"])
+    result = plan_flow(prior, lengths=lengths, progress=progress, **_flow(arguments))
     return _planned(result, lengths, arguments)
 
 

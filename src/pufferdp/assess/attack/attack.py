@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.assess.attack.attackers import ATTACKERS, Attacker, Codes, Learned, beliefs
+from pufferdp.assess.attack.attackers import ATTACKERS, Attacker, Codes, Learned, posteriors
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
@@ -390,7 +390,7 @@ def _report(
         guesses = _guesses(attacker, outputs, chain, channel)
         if truth is None:
             # The chance of being right, given all outputs: nothing is estimated here.
-            distribution = beliefs(outputs if runs > 1 else outputs[0], chain, channel).reshape(runs, length, -1)
+            distribution = posteriors(outputs if runs > 1 else outputs[0], chain, channel).reshape(runs, length, -1)
             right = float(np.take_along_axis(distribution, guesses[..., None], axis=-1).mean())
             successes.append(Success(attacker=attacker.name, success=right, low=None, high=None, records=outputs.size))
         else:

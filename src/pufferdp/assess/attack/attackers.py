@@ -54,7 +54,7 @@ class CorrelationAware:
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
         """The mode of each record's posterior."""
-        return np.asarray(beliefs(outputs, model, channel).argmax(axis=-1), dtype=np.intp)
+        return np.asarray(posteriors(outputs, model, channel).argmax(axis=-1), dtype=np.intp)
 
 
 class Viterbi:
@@ -71,7 +71,7 @@ ATTACKERS: Final[tuple[Attacker, ...]] = (SingleBit(), CorrelationAware(), Viter
 """Those that need nothing but the model and the channel."""
 
 
-def beliefs(outputs: Codes, model: MarkovChain, channel: Matrix) -> Floats:
+def posteriors(outputs: Codes, model: MarkovChain, channel: Matrix) -> Floats:
     """The distribution of each record given all outputs of its series, states along the last axis."""
     return posterior(outputs, first_distribution(model), model.transition, channel)
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordDistributions
 from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunBudget, RunsEndedError
@@ -24,6 +23,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
     known_mechanism,
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
+from pufferdp.assess.audit.priors import Prior, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.search import (
     Budget,
     ComputedFinding,
@@ -292,10 +292,10 @@ def audit_mechanism(
     budget = budget or Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
-    beliefs = beliefs_of(model, length, clip)
+    priors = beliefs_of(model, length, clip)
     # The audit ends its runs by the clock; the mechanism's own budget is there for those who run it elsewhere.
     allowed = RunBudget(seconds=2 * budget.seconds, calls=2 * budget.calls)
-    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(beliefs[0]))
+    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(priors[0]))
     laboratory = Experiment(made, budget, data)
     laboratory.allow_until(budget.seconds)
     try:
@@ -309,19 +309,19 @@ def audit_mechanism(
             curve = leakage_of(model, dp_epsilon=claimed, dp_delta=failing, length=length, adversary=str(adversary))
         # Towards those who know all others the claim itself, towards the rest what follows from it (Theorem 3).
         slacks = {Adversary.DP: failing, adversary: failing if curve is None else curve.delta}
-        targets = _targets(record, known, beliefs[0])
+        targets = _targets(record, known, priors[0])
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
         kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
         errors = [1.0] if len(kinds) == 1 else [_CLAIM_ERROR, 1 - _CLAIM_ERROR]
         worst = None if curve is None else curve.attack
-        likely = [] if worst is None else informed_by(beliefs[min(worst.model, len(beliefs) - 1)], worst, data)
+        likely = [] if worst is None else informed_by(priors[min(worst.model, len(priors) - 1)], worst, data)
         if targets is not None:
             likely = [situation for situation in likely if situation.target in targets]
         findings = [
             find(
                 laboratory,
-                beliefs,
+                priors,
                 kind,
                 targets=targets,
                 share=share,
@@ -339,7 +339,7 @@ def audit_mechanism(
             ends = budget.elapsed + _COMPUTE * budget.seconds
             computed = computed_worst(
                 laboratory.distribution,
-                beliefs,
+                priors,
                 adversary,
                 targets=targets,
                 likely=likely,
@@ -352,7 +352,7 @@ def audit_mechanism(
         if known is None and all(finding.lower == 0 for finding in findings):
             progress("asking whether it depends on the data at all")
             with suppress(RunsEndedError):  # without time for it, nothing is said
-                responds = laboratory.responds(opposite_records(beliefs[0]), 1 - confidence)
+                responds = laboratory.responds(opposite_records(priors[0]), 1 - confidence)
     except RunsEndedError:  # not even loaded, or not one run
         raise MechanismError(
             f"{made.name}: no run finished within {budget.seconds:g} s, so nothing was tested; give it more seconds"
@@ -372,7 +372,7 @@ def audit_mechanism(
         mechanism=made.name,
         adversary=adversary,
         length=length,
-        records=beliefs[0].records,
+        records=priors[0].records,
         dp_epsilon=claimed,
         dp_delta=failing,
         exact=exact,
@@ -407,11 +407,11 @@ def _mechanism(
     return outside_mechanism(given, dp_loss=claimed, values=values, budget=allowed)
 
 
-def _targets(record: int | None, known: KnownMechanism | None, belief: Belief) -> tuple[int, ...] | None:
+def _targets(record: int | None, known: KnownMechanism | None, prior: Prior) -> tuple[int, ...] | None:
     if record is None:
         return None if known is None else known.targets
-    if not 1 <= record <= belief.records:
-        raise ParameterError(f"record is {record}; it must lie between 1 and {belief.records}", value=record)
+    if not 1 <= record <= prior.records:
+        raise ParameterError(f"record is {record}; it must lie between 1 and {prior.records}", value=record)
     return (record - 1,)
 
 
@@ -447,22 +447,22 @@ def _computed_attack(finding: ComputedFinding, adversary: Adversary, hidden: boo
     low, high = event.chances[0] * (1 - _ROUNDING), event.chances[1] * (1 + _ROUNDING)
     lower = proved_leakage(low, high, 0.0)
     attack = _attack(situation, finding.likelier, finding.other, adversary, lower)
-    words = _output_words(situation.belief, event, hidden)
+    words = _output_words(situation.prior, event, hidden)
     return replace(attack, event=words, shares=event.chances, low=low, high=high, lower=lower, computed=True)
 
 
 def _attack(situation: Situation, likelier: float, other: float, kind: Adversary, proved: float) -> AuditAttack:
     """The adversary, the target and the guess; what was seen is filled in by those who call this."""
-    belief, i = situation.belief, situation.target
+    prior, i = situation.prior, situation.target
     odds = prior_odds(situation, likelier, other)
     return AuditAttack(
         # Whoever knows all other records tests the claim, in whatever search they were found.
-        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else kind,
-        record=belief.name(i),
+        adversary=Adversary.DP if len(situation.known) == prior.records - 1 else kind,
+        record=prior.name(i),
         knows=situation.knows(),
         event="",
-        concludes=belief.value(i, likelier),
-        instead=belief.value(i, other),
+        concludes=prior.value(i, likelier),
+        instead=prior.value(i, other),
         shares=(0.0, 0.0),
         low=0.0,
         high=1.0,
@@ -474,12 +474,12 @@ def _attack(situation: Situation, likelier: float, other: float, kind: Adversary
     )
 
 
-def _output_words(belief: Belief, event: ComputedEvent, hidden: bool) -> str:
+def _output_words(prior: Prior, event: ComputedEvent, hidden: bool) -> str:
     """The outputs of some records, equal ones after each other in one piece."""
     pieces, at = list[str](), event.first
     for code, run in itertools.groupby(event.codes):
         count = len(list(run))
-        state = "hidden" if hidden and code == 0 else belief.value(at, float(code - hidden))
+        state = "hidden" if hidden and code == 0 else prior.value(at, float(code - hidden))
         where = f"record {at + 1}" if count == 1 else f"records {at + 1} to {at + count}"
         pieces.append(f"{where} {'is' if count == 1 else 'are'} published as {state}")
         at += count

@@ -20,8 +20,8 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.assess.audit.beliefs import Belief, possible
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism
+from pufferdp.assess.audit.priors import Prior, possible
 from pufferdp.assess.audit.situations import Situation
 from pufferdp.basics.arrays import Floats
 
@@ -83,21 +83,21 @@ def percentile(estimates: Sequence[float]) -> float:
     return float(np.nanpercentile(estimates, PERCENTILE))
 
 
-def random_adversary(belief: Belief, generator: np.random.Generator) -> tuple[Situation, float, float] | None:
+def random_adversary(prior: Prior, generator: np.random.Generator) -> tuple[Situation, float, float] | None:
     """Target, known records, their values and two values of the target, all at random; None where they cannot be."""
-    n = belief.records
+    n = prior.records
     target = int(generator.integers(n))
     others = generator.permutation([j for j in range(n) if j != target])
-    known = {int(j): float(generator.choice(belief.values(int(j)))) for j in others[: int(generator.integers(n))]}
-    first, second = (float(v) for v in generator.permutation(belief.values(target))[:2])
-    situation = Situation(belief, target, tuple(sorted(known.items())))
-    fits = all(possible(belief, situation.given(value)) for value in (first, second))
+    known = {int(j): float(generator.choice(prior.values(int(j)))) for j in others[: int(generator.integers(n))]}
+    first, second = (float(v) for v in generator.permutation(prior.values(target))[:2])
+    situation = Situation(prior, target, tuple(sorted(known.items())))
+    fits = all(possible(prior, situation.given(value)) for value in (first, second))
     return (situation, first, second) if fits else None
 
 
 def simulate_leakage(
     mechanism: AuditedMechanism,
-    belief: Belief,
+    prior: Prior,
     generator: np.random.Generator,
     *,
     adversaries: int = ADVERSARIES,
@@ -106,11 +106,11 @@ def simulate_leakage(
     """The estimate for a mechanism whose output is one number; an adversary who cannot be counts as 0."""
     estimates = []
     for _ in range(adversaries):
-        adversary = random_adversary(belief, generator)
+        adversary = random_adversary(prior, generator)
         if adversary is None:
             estimates.append(0.0)
             continue
         situation, *values = adversary
-        first, second = (mechanism.run(belief.draw(situation.given(v), draws, generator))[:, 0] for v in values)
+        first, second = (mechanism.run(prior.draw(situation.given(v), draws, generator))[:, 0] for v in values)
         estimates.append(largest_log_ratio(first, second, generator))
     return percentile(estimates)

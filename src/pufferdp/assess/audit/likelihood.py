@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.assess.attack.attackers import first_distribution
-from pufferdp.assess.audit.beliefs import Belief, ChainBelief
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
     FlippedSeries,
@@ -28,6 +27,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
     Records,
     RedactedSeries,
 )
+from pufferdp.assess.audit.priors import ChainPrior, Prior
 from pufferdp.assess.audit.situations import Situation, unknown_segment
 from pufferdp.basics.arrays import Floats
 from pufferdp.publish.answers.queries import QueryKind
@@ -119,18 +119,18 @@ class RecordDistributions:
 
     def _log_weights(self, situation: Situation, codes: Codes, low: int, high: int) -> Floats:
         """Of each value of the target, together with what is known and the outputs of records low to high − 1."""
-        belief = situation.belief
-        assert isinstance(belief, ChainBelief)
-        table, held, i = belief.chain.transition, dict(situation.known), situation.target
+        prior = situation.prior
+        assert isinstance(prior, ChainPrior)
+        table, held, i = prior.chain.transition, dict(situation.known), situation.target
         left, right = unknown_segment(situation)
         begin, end = i - left, i + right
-        distribution = first_distribution(belief.chain) if begin == 0 else table[int(held[begin - 1])]
+        distribution = first_distribution(prior.chain) if begin == 0 else table[int(held[begin - 1])]
         ahead, logs = np.tile(np.asarray(distribution), (len(codes), 1)), np.zeros((len(codes), 1))
         for t in range(begin, i + 1):
             if t > begin:
                 ahead = ahead @ table
             ahead, logs = self._seen(ahead, logs, t, codes, low, high)
-        last = np.ones(len(table)) if end == belief.records - 1 else table[:, int(held[end + 1])]
+        last = np.ones(len(table)) if end == prior.records - 1 else table[:, int(held[end + 1])]
         back = np.tile(np.asarray(last), (len(codes), 1))
         for t in range(end, i, -1):
             back, logs = self._seen(back, logs, t, codes, low, high)
@@ -258,7 +258,7 @@ class CountDistributions:
         """What the sums are for one value of the target, and how often."""
         key = (*situation.key, value)
         if key not in self.drawn:
-            counts = counted(situation.belief.draw(situation.given(value), _DRAWN, self.generator), len(self.columns))
+            counts = counted(situation.prior.draw(situation.given(value), _DRAWN, self.generator), len(self.columns))
             # Rows by one number each: that two share it is as good as impossible, and would cost power alone.
             factors = np.random.default_rng(0).integers(2**63, size=counts.shape[1], dtype=np.uint64)
             hashes, at, seen = np.unique(
@@ -291,14 +291,14 @@ def counted(records: Records, states: int) -> Codes:
 
 
 def known_distribution(
-    mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator
+    mechanism: AuditedMechanism, prior: Prior, generator: np.random.Generator
 ) -> OutputDistribution | None:
     """The distribution of a mechanism of this package on a chain; None for others."""
-    if not isinstance(belief, ChainBelief):
+    if not isinstance(prior, ChainPrior):
         return None
-    states = belief.chain.size
+    states = prior.chain.size
     if isinstance(mechanism, FlippedSeries):
-        tables = np.tile(mechanism.channel, (belief.records, 1, 1))
+        tables = np.tile(mechanism.channel, (prior.records, 1, 1))
         return RecordDistributions(tables, np.arange(1.0, states) - 0.5, exact=True)
     if isinstance(mechanism, RedactedSeries):
         hidden = np.array(mechanism.design.probabilities())
@@ -315,50 +315,50 @@ def _known_sums(mechanism: NoisyQuery, generator: np.random.Generator) -> CountD
 
 
 def known_emulation(
-    mechanism: AuditedMechanism, belief: Belief, generator: np.random.Generator
+    mechanism: AuditedMechanism, prior: Prior, generator: np.random.Generator
 ) -> CountDistributions | None:
     """The distribution of one number of this package on a chain, for comparing situations; None for others."""
-    if not (isinstance(mechanism, NoisyQuery) and isinstance(belief, ChainBelief)) or mechanism.model.real_valued:
+    if not (isinstance(mechanism, NoisyQuery) and isinstance(prior, ChainPrior)) or mechanism.model.real_valued:
         return None
     return _known_sums(mechanism, generator) if mechanism.added.shape[1] == 1 else None
 
 
 def learnt_distribution(
-    belief: Belief, records: Records, outputs: Outputs, generator: np.random.Generator
+    prior: Prior, records: Records, outputs: Outputs, generator: np.random.Generator
 ) -> OutputDistribution | None:
     """The distribution that fits runs on a chain, where outputs have as many numbers as there are records or states."""
-    if not isinstance(belief, ChainBelief) or outputs.shape[1] < 2:
+    if not isinstance(prior, ChainPrior) or outputs.shape[1] < 2:
         return None
-    if outputs.shape[1] == belief.records:
-        return _learnt_records(belief, records, outputs)
-    if outputs.shape[1] == belief.chain.size:
-        return _learnt_counts(belief, records, outputs, generator)
+    if outputs.shape[1] == prior.records:
+        return _learnt_records(prior, records, outputs)
+    if outputs.shape[1] == prior.chain.size:
+        return _learnt_counts(prior, records, outputs, generator)
     return None
 
 
 def emulation(
     distribution: OutputDistribution | None,
-    belief: Belief,
+    prior: Prior,
     records: Records,
     outputs: Outputs,
     generator: np.random.Generator,
 ) -> CountDistributions | None:
     """A distribution in place of a slow mechanism while situations are compared; None where none fits the runs."""
-    if isinstance(belief, ChainBelief) and outputs.shape[1] == 1:
-        distribution = _learnt_sum(belief, records, outputs, generator)
+    if isinstance(prior, ChainPrior) and outputs.shape[1] == 1:
+        distribution = _learnt_sum(prior, records, outputs, generator)
     if not isinstance(distribution, CountDistributions) or distribution.exact:
         return None
     return distribution if distribution.fits(outputs - distribution.sums(records)) else None
 
 
 def _learnt_sum(
-    belief: ChainBelief, records: Records, outputs: Outputs, generator: np.random.Generator
+    prior: ChainPrior, records: Records, outputs: Outputs, generator: np.random.Generator
 ) -> CountDistributions | None:
     """One number that adds up over the records, by least squares; whole numbers, or shares of them, where these fit."""
-    counts = counted(records, belief.chain.size).astype(float)
+    counts = counted(records, prior.chain.size).astype(float)
     added = np.linalg.lstsq(counts, outputs, rcond=None)[0]
     wide = float((outputs - counts @ added).std())
-    for unit in (1.0, 1 / belief.records):
+    for unit in (1.0, 1 / prior.records):
         whole = np.round(added / unit) * unit
         rest = float((outputs - counts @ whole).std())
         if rest <= wide * (1 + 2 / len(outputs) ** 0.5):
@@ -367,27 +367,27 @@ def _learnt_sum(
     return _noisy_sums(added, outputs - counts @ added, generator)
 
 
-def _learnt_records(belief: ChainBelief, records: Records, outputs: Outputs) -> RecordDistributions:
+def _learnt_records(prior: ChainPrior, records: Records, outputs: Outputs) -> RecordDistributions:
     """Shares of each code by record and state; half a run is added to each, so that none is 0."""
     values = np.unique(outputs)
     if len(values) > _BINS:
         values = np.unique(np.quantile(outputs, np.linspace(0, 1, _BINS + 1)))
     cuts = (values[1:] + values[:-1]) / 2 if len(values) <= _BINS else values[1:-1]
     codes = np.searchsorted(cuts, outputs, side="right")
-    kinds, states, n = len(cuts) + 1, belief.chain.size, belief.records
+    kinds, states, n = len(cuts) + 1, prior.chain.size, prior.records
     cells = (np.arange(n) * states + records) * kinds + codes
     counts = np.bincount(cells.ravel(), minlength=n * states * kinds).reshape(n, states, kinds) + 0.5
     return RecordDistributions(counts / counts.sum(axis=2, keepdims=True), cuts, exact=False)
 
 
 def _learnt_counts(
-    belief: ChainBelief, records: Records, outputs: Outputs, generator: np.random.Generator
+    prior: ChainPrior, records: Records, outputs: Outputs, generator: np.random.Generator
 ) -> CountDistributions | None:
     """Noise on counts or on shares of them, whichever leaves less; None where neither is like the outputs."""
-    states = belief.chain.size
+    states = prior.chain.size
     counts = counted(records, states)
     fits = []
-    for unit in (1.0, 1 / belief.records):
+    for unit in (1.0, 1 / prior.records):
         rest = outputs - unit * counts
         fits.append((float(rest.std()) / unit, unit, rest - rest.mean()))
     _, unit, rest = min(fits, key=lambda fit: fit[0])

@@ -19,7 +19,6 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.assess.audit.beliefs import Belief
 from pufferdp.assess.audit.events import (
     Bound,
     Choice,
@@ -43,6 +42,7 @@ from pufferdp.assess.audit.likelihood import (
 )
 from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
+from pufferdp.assess.audit.priors import Prior
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
@@ -208,14 +208,14 @@ class Experiment:
 
         Batches are alike all through an audit: noise that is seeded anew for each then repeats, and is seen.
         """
-        cells = max(situation.belief.records, self.width)
+        cells = max(situation.prior.records, self.width)
         batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // cells))
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
             if self.budget.spent and self.budget.elapsed > self.deadline:  # one run is always tried
                 raise RunsEndedError(f"the time limit of {self.budget.seconds:g} s ended the audit early")
             started = self.budget.clock()
-            outputs = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
+            outputs = self.mechanism.run(situation.prior.draw(situation.given(value), rows, self.generator))
             self.budget.spent += rows
             self.budget.timed += rows
             self.budget.inside += self.budget.clock() - started
@@ -236,19 +236,19 @@ class Experiment:
                 list(self.outputs(situation, situation.values()[0], size))
         self.least = max(_FEWEST, min(LEAST, int(_TIMED * budget.seconds / max(1e-9, budget.pace))))
 
-    def learn(self, belief: Belief) -> None:
+    def learn(self, prior: Prior) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
-        self.distribution = known_distribution(self.mechanism, belief, self.generator)
-        self.emulated = known_emulation(self.mechanism, belief, self.generator)
+        self.distribution = known_distribution(self.mechanism, prior, self.generator)
+        self.emulated = known_emulation(self.mechanism, prior, self.generator)
         slow = self.budget.pace > _SLOW
         if self.distribution is None and self.emulated is None and (self.width > 1 or slow):
             runs = max(self.least, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
-            records = belief.draw({}, runs, self.generator)
+            records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
-            self.distribution = learnt_distribution(belief, records, outputs, self.generator)
+            self.distribution = learnt_distribution(prior, records, outputs, self.generator)
             if slow:
-                self.emulated = emulation(self.distribution, belief, records, outputs, self.generator)
+                self.emulated = emulation(self.distribution, prior, records, outputs, self.generator)
 
     def emulation(self, share: float) -> Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
@@ -415,7 +415,7 @@ def _checked(outputs: Outputs, rows: int) -> Outputs:
 
 def prior_odds(situation: Situation, likelier: float, other: float) -> float:
     """How much likelier the value is than the other before anything is released, to somebody who knows that much."""
-    logs = [situation.belief.log_probability(situation.given(value)) for value in (likelier, other)]
+    logs = [situation.prior.log_probability(situation.given(value)) for value in (likelier, other)]
     return math.exp(min(700.0, logs[0] - logs[1]))
 
 
@@ -460,7 +460,7 @@ class ComputedFinding:
 
 def find(
     laboratory: Experiment,
-    beliefs: Sequence[Belief],
+    priors: Sequence[Prior],
     adversary: Adversary,
     *,
     targets: Sequence[int] | None,
@@ -482,8 +482,8 @@ def find(
     progress("trying windows")
     wave = [
         situation
-        for belief in beliefs
-        for situation in first_wave(belief, adversary, targets or targets_of(belief), laboratory.generator)
+        for prior in priors
+        for situation in first_wave(prior, adversary, targets or targets_of(prior), laboratory.generator)
         if len(situation.values()) > 1
     ]
     if not wave:
@@ -493,7 +493,7 @@ def find(
     search = _Search(laboratory, adversary, targets is None, share)
     complete = True
     try:
-        search.find_best(wave, beliefs[0], progress)
+        search.find_best(wave, priors[0], progress)
     except RunsEndedError:
         complete = False
     if search.best is None:
@@ -507,7 +507,7 @@ def find(
 
 def computed_worst(
     distribution: RecordDistributions,
-    beliefs: Sequence[Belief],
+    priors: Sequence[Prior],
     adversary: Adversary,
     *,
     targets: Sequence[int] | None,
@@ -533,8 +533,8 @@ def computed_worst(
         return better
 
     look(likely)
-    for belief in beliefs:
-        look(first_wave(belief, adversary, targets or targets_of(belief), generator))
+    for prior in priors:
+        look(first_wave(prior, adversary, targets or targets_of(prior), generator))
     while best is not None and not until():
         if not look(neighbours(best.situation, adversary, targets is None, generator)):
             break
@@ -556,12 +556,12 @@ class _Search:
         self.best: Trial | None = None
         """The trial to test, also where the search is cut short."""
 
-    def find_best(self, wave: Sequence[Situation], belief: Belief, progress: Progress) -> None:
+    def find_best(self, wave: Sequence[Situation], prior: Prior, progress: Progress) -> None:
         """From windows over steps around the best to the choice of the event."""
         itself, share = self.itself, self.share
         if not itself.budget.timed:
             itself.pilot(wave[0])
-            itself.learn(belief)
+            itself.learn(prior)
         itself.tested = max(2 * itself.least, itself.budget.runs(_TEST * share))
         itself.test_seconds = _TEST * share * itself.budget.seconds
         # Those who know all others test the claim: whatever is wrong with a mechanism must be seen, so it runs itself.

@@ -38,7 +38,7 @@ def side_by_side(
         domain, theirs = model.domains[i], alternative.domains[j]
         columns.append(np.array([domain.index(state) for state in theirs])[rows[:, j]])
     rows = np.stack(columns, axis=1)
-    for member in model.beliefs:
+    for member in model.record_models:
         others, masses = member.outcomes()
         outcomes, place = np.unique(np.concatenate([rows, others]), axis=0, return_inverse=True)
         both = np.zeros((2, len(outcomes)))

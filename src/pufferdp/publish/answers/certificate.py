@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -20,6 +19,9 @@ from pufferdp.publish.certificate import (
     ModelChecksPart,
     NoisePart,
     SealedCertificate,
+    adversary_text,
+    factor_text,
+    odds_guarantee,
 )
 
 Answer = int | float | list[int] | list[float]
@@ -158,17 +160,17 @@ def secrets_text(problem: Problem) -> str:
     if problem.model.real_valued:
         return (
             f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
-            "width of the clipping range, are kept hard to tell apart"
+            "width of the clipping range, remain indistinguishable up to epsilon"
         )
     if problem.unit is not None:
         return (
-            f"{problem.unit.words} of each series: of what its records hold together ({problem.unit.records:,} of "
-            "them, in the first and the last perhaps fewer) any two possibilities are kept hard to tell apart"
+            f"{problem.unit.words} of each series: of what its records hold ({problem.unit.records:,} of "
+            "them, perhaps fewer in the first and the last) any two remain indistinguishable up to epsilon"
         )
     if problem.secrets is None:
         return SECRETS
     pairs = "; ".join(f"{a} against {b}" for a, b in problem.secrets.pairs)
-    return f"secrets of one's own, kept hard to tell apart in pairs: {pairs}"
+    return f"the user's own secrets, indistinguishable in pairs: {pairs}"
 
 
 def _width(problem: Problem) -> str:
@@ -195,20 +197,15 @@ def statement(problem: Problem, delta: float = 0.0) -> str:
 
 
 def _guarantee(problem: Problem, delta: float) -> str:
-    several = "" if problem.model.single else ", whichever model of the class is true"
-    factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
-    between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
+    between = "any two values of any single record" if problem.secrets is None else "the two secrets of any pair"
     if problem.unit is not None:
-        between = f"any two ways that {problem.unit.words} of one series can have gone"
+        between = f"any two possible sequences for {problem.unit.words} of a series"
     if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
     if delta > 0:
         return (
-            f"For whoever believes the model{several} and knows {problem.adversary.knows}, any set of answers is at "
-            f"most e^{problem.epsilon:g} = {factor:.4g} times as likely given one of {between} as given the other, "
-            f"plus a delta of {delta:g}."
+            f"Any set of answers is at most {factor_text(problem.epsilon)} times as likely given one of {between} as "
+            f"given the other, plus a delta of {delta:g}. "
+            + adversary_text(problem.adversary.knows, single=problem.model.single)
         )
-    return (
-        f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "
-        f"odds between {between} by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
-    )
+    return odds_guarantee("this answer", between, problem.epsilon, problem.adversary.knows, single=problem.model.single)

@@ -72,7 +72,7 @@ def answer_distributions(problem: Problem) -> Iterator[Given]:
         for chain in series.chains:
             yield from _of_chain(problem, chain)
         return
-    for member in model.beliefs:
+    for member in model.record_models:
         yield _of_records(problem, member)
 
 
@@ -263,14 +263,14 @@ def answer_distribution(
         lengths=() if length is None else ((length, 1),),
         epsilon=1.0,
     )
-    beliefs = list(answer_distributions(problem))
-    if len(beliefs) > 1:
+    record_models = list(answer_distributions(problem))
+    if len(record_models) > 1:
         raise ParameterError("the model is a class; the distribution of an answer needs one belief")
     cells = [{}] if given is None else Secret(name="what is known", when=given).cells(problem.domains)
-    log_distributions = beliefs[0].distributions.event(cells)
+    log_distributions = record_models[0].distributions.event(cells)
     if log_distributions is None:
         raise ModelError(f"{given} has probability 0; nothing can be said given it", value=given)
     if len(log_distributions) > 1:
         raise ParameterError("the chain may start anywhere; the distribution of an answer needs a definite start")
-    points = np.asarray(beliefs[0].distributions.points, dtype=float) * beliefs[0].unit
+    points = np.asarray(record_models[0].distributions.points, dtype=float) * record_models[0].unit
     return AnswerDistribution(points, np.exp(log_distributions[0]))

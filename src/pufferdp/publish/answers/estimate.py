@@ -210,10 +210,10 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
             distribution = clock_total(clock, problem.lengths, steps, shares)
         places = np.arange(len(distribution.masses))
     else:
-        belief = model.beliefs[0]
-        grid = grid_of(value, belief.domains, problem.records)
+        member = model.record_models[0]
+        grid = grid_of(value, member.domains, problem.records)
         try:
-            distributions = distributions_of_records(belief, grid)
+            distributions = distributions_of_records(member, grid)
             logs = distributions.event([{}])
         except PufferdpError as error:  # too many outcomes to list, too large a table
             raise NotApplicableError(str(error)) from error
@@ -229,7 +229,7 @@ def why_not_denoised(certificate: Mapping[str, Any]) -> str:
     query, data = certificate["query"], certificate["data"]
     if query["name"] == QueryKind.FUNCTION:
         return _FUNCTION
-    unobserved = data.get("beliefs") is not None and data["dropped"] + (data.get("unobserved") or 0) > 0
+    unobserved = data.get("assumptions") is not None and data["dropped"] + (data.get("unobserved") or 0) > 0
     asked = Query.parse(query["name"], clip=query["clip"] and tuple(query["clip"]))
     model = model_from_dict(certificate["model"])
     return _no_one_distribution(model, asked, unobserved=unobserved, part=data.get("part") is True) or _TOO_LONG
@@ -259,7 +259,7 @@ def _no_one_distribution(model: Model, query: Query, *, unobserved: bool, part: 
         return "the distribution of an answer is not computed for hidden states by time of day"
     hidden = hidden_of(model)
     chains = chains_of(model) if hidden is None else (hidden.hidden_chain,)
-    if len(chains) + len(model.beliefs) + (clock is not None) != 1:
+    if len(chains) + len(model.record_models) + (clock is not None) != 1:
         return "the guarantee is for many models, each with a distribution of its own"
     if chains and chains[0].any_start:
         return "the guarantee is for every start, and each has a distribution of its own"
@@ -383,7 +383,7 @@ def _by_coordinate(posteriors: Sequence[Denoised]) -> Denoised:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerBelief:
+class AnswerPosterior:
     """What is believed of an answer of one number, before and after its noisy version; where both are tiny, nothing."""
 
     points: tuple[float, ...]
@@ -396,7 +396,7 @@ class AnswerBelief:
     high: float
 
 
-def answer_belief(problem: Problem, noisy: float, scale: float) -> AnswerBelief:
+def answer_posterior(problem: Problem, noisy: float, scale: float) -> AnswerPosterior:
     """Prior and posterior of an answer of one number, for a figure."""
     if len(problem.bound.labels) > 1:
         raise ParameterError("the answer is several numbers; a figure of a posterior needs an answer of one number")
@@ -416,4 +416,4 @@ def answer_belief(problem: Problem, noisy: float, scale: float) -> AnswerBelief:
     points, before, after = (
         tuple(map(float, v[shown])) for v in (prior.points, prior.distribution.masses, distribution)
     )
-    return AnswerBelief(points=points, before=before, after=after, mean=mean, low=low, high=high)
+    return AnswerPosterior(points=points, before=before, after=after, mean=mean, low=low, high=high)

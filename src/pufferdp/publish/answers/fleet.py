@@ -122,15 +122,15 @@ def release_fleet(
         raise ParameterError(
             f"models is {a_kind(models)}; it must be a dict with a model for each person", value=type(models)
         )
-    believed = {str(person): as_model(model, f"the model of {person!r}") for person, model in models.items()}
+    prior = {str(person): as_model(model, f"the model of {person!r}") for person, model in models.items()}
     if series.by is None:
         raise ParameterError("by is missing; a fleet needs the column that tells people apart: by=")
-    if not believed:
+    if not prior:
         raise ParameterError("there is no model; a fleet needs one for each person")
     each = AnswerPublication(
         data=series.data,
-        model=next(iter(believed.values())),
-        reading=series.reading(next(iter(believed.values()))),
+        model=next(iter(prior.values())),
+        reading=series.reading(next(iter(prior.values()))),
         query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -141,7 +141,7 @@ def release_fleet(
     )
     return FleetPublication(
         data=series.data,
-        models=believed,
+        models=prior,
         each=each,
         account=account,
         sampler=noise,
@@ -207,18 +207,18 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
     def read(self) -> dict[str, Exact]:
         """Everybody's counts, in one reading."""
         self.progress("reading")
-        beliefs, layout = self._chains(), self.each.reading.layout
-        coding = _coding(beliefs)
-        clip = self.each.query.clip if _reads_numbers(beliefs, self.each.query) else None
+        chains, layout = self._chains(), self.each.reading.layout
+        coding = _coding(chains)
+        clip = self.each.query.clip if _reads_numbers(chains, self.each.query) else None
         series = open_series(self.data, layout)
         people = series.people(coding, clip=clip)
-        _check_people(people, beliefs, str(self.each.reading.by))
-        check_people(next(iter(beliefs.values())), series, sum(counts.records for counts in people.values()))
+        _check_people(people, chains, str(self.each.reading.by))
+        check_people(next(iter(chains.values())), series, sum(counts.records for counts in people.values()))
         exact = {
-            person: exact_of(beliefs[person], _own_counts(person, counts, coding, beliefs[person]), layout)
+            person: exact_of(chains[person], _own_counts(person, counts, coding, chains[person]), layout)
             for person, counts in people.items()
         }
-        check_moves_of_people({person: beliefs[person] for person in people}, series, coding)
+        check_moves_of_people({person: chains[person] for person in people}, series, coding)
         return exact
 
     def problem(self, exact: dict[str, Exact]) -> Each:

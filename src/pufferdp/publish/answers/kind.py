@@ -51,7 +51,7 @@ from pufferdp.publish.kind import (
 from pufferdp.publish.noise import Accuracy, NoiseDistribution
 from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 from pufferdp.publish.verdict import certified_verdict
 
@@ -187,7 +187,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 **({} if query_problem.unit is None else {"unit": _unit(query_problem.unit)}),
                 "secrets": Exact(secrets_text(query_problem)),
                 "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
-                "statement": Exact(statement(query_problem, noise.delta) + believing(made.data) + checked.misfit),
+                "statement": Exact(statement(query_problem, noise.delta) + assumption_text(made.data) + checked.misfit),
             },
             **model_claims(query_problem.model, checked),
             "query": {

@@ -83,8 +83,8 @@ def _answer_distance(problem: Problem) -> float:
         return 0.0
     if answer_grid is None:
         return 0.0
-    if model.beliefs:
-        steps = max(apart_records(belief, answer_grid.steps, problem.adversary) for belief in model.beliefs)
+    if model.record_models:
+        steps = max(apart_records(member, answer_grid.steps, problem.adversary) for member in model.record_models)
     elif problem.adversary is Adversary.DP or _blurred(problem):
         steps = 0
     else:

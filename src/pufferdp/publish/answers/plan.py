@@ -23,7 +23,7 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
-from pufferdp.publish.answers.problem import UNOBSERVED, PART, Calibration, Mechanism, Problem
+from pufferdp.publish.answers.problem import PART, UNOBSERVED, Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import SecretsLike, as_secrets
@@ -261,7 +261,7 @@ def plan(
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         delta: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
         part: whether the chains are parts of series that go on before and after them, as for a release from a segment.
-        unobserved: whether records are missing between those that will be read, as with ``missing="keep"`` of a release.
+        unobserved: whether records will be missing between those that are read, as with ``missing="keep"``.
         unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         secret: the only secret, in place of every record's value: ``ever:STATE:FROM..TO``, in a state at some time in a
             segment against never; or ``all:FROM..TO``, what all records of the segment hold.
@@ -301,11 +301,11 @@ def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model
         raise ParameterError(
             f"series is {a_kind(series)}; it must be a Series: pufferdp.Series(data, column=…)", value=series
         )
-    believed = series.model(model)
-    reading = series.reading(believed)
-    reading.check(believed)
-    exact = read_exact(series.data, believed, query, reading.layout, reading.id)
-    return believed, exact.lengths, reading.is_part, exact.unobserved
+    prior = series.model(model)
+    reading = series.reading(prior)
+    reading.check(prior)
+    exact = read_exact(series.data, prior, query, reading.layout, reading.id)
+    return prior, exact.lengths, reading.is_part, exact.unobserved
 
 
 def _segment_secret(

@@ -124,11 +124,11 @@ def release(
         accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
-    believed = series.model(model)
+    prior = series.model(model)
     return AnswerPublication(
         data=series.data,
-        model=believed,
-        reading=series.reading(believed),
+        model=prior,
+        reading=series.reading(prior),
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -136,7 +136,7 @@ def release(
         mechanism=mechanism,
         beta=beta,
         delta=delta,
-        unit=None if unit is None else Unit.of(unit, believed),
+        unit=None if unit is None else Unit.of(unit, prior),
         account=Account(ledger, dataset),
         accept_misfit=accept_misfit,
         sampler=sampler or SystemSampler(),

@@ -1,4 +1,4 @@
-"""What must stay hard to tell apart: secrets and the pairs of them that count (S and Q of a Pufferfish framework).
+"""What must stay indistinguishable: secrets and the pairs of them that count (S and Q of a Pufferfish framework).
 
 Without secrets of one's own every record is a secret: "record i has value a", in pairs of values of the same record. A
 framework of one's own names events over records and the pairs that matter; the model is the third part, Θ.
@@ -135,7 +135,7 @@ class Secret:
 
 @dataclass(frozen=True, kw_only=True)
 class Secrets:
-    """Named secrets and the pairs of them that must stay hard to tell apart."""
+    """Named secrets and the pairs of them that must stay indistinguishable."""
 
     secrets: tuple[Secret, ...]
     pairs: tuple[tuple[str, str], ...]

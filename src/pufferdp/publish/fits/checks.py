@@ -91,7 +91,7 @@ ADVICE: Final = {
     "both halves (a fit with a confidence on each, or a markov_class of the two)",
     "people": "people move differently: fit a model for each person and release with them, or with a class of them",
     "inside-bins": "numbers inside a bin follow their neighbours, and the guarantee for a sum or a mean through these "
-    'bins believes that they do not: model the numbers themselves (fit(family="ar1")), or release counts of the bins',
+    'bins assumes that they do not: model the numbers themselves (fit(family="ar1")), or release counts of the bins',
 }
 QUESTIONS: Final = {
     "second-order": "first order against second",

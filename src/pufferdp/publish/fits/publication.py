@@ -593,7 +593,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         return out
 
     def usual_step(self, series: OpenSeries) -> tuple[str | float | None, OffStep | None]:
-        """The step of the data, where its places lie on one: rows that are not there are unobserved steps then; or what is off it.
+        """The step of the data, where its places lie on a grid (absent rows are unobserved steps); or what is off it.
 
         Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private:
         which step is the usual one is not public.

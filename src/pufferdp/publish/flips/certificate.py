@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from pufferdp.publish.certificate import (
     MechanismPart,
     ModelChecksPart,
     SealedCertificate,
+    odds_guarantee,
 )
 
 ONCE: Final = (
@@ -81,8 +81,7 @@ class SeriesCertificate(SealedCertificate):
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> dict[str, Any]:
     """The guarantee of a sanitised series, or of a part of one."""
-    several = "" if model.single else ", whichever model of the class is true"
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    between = "any two values of any single record"
     return {
         "adversary": str(adversary),
         "knows": adversary.knows,
@@ -90,15 +89,14 @@ def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *
         "secrets": SECRETS,
         "framework": None,
         "statement": (
-            f"Whoever believes the model{several}, knows {adversary.knows} and sees this series can shift their odds "
-            f"between two values of any one record by a factor of at most e^{epsilon:g} = {factor:.4g}."
+            odds_guarantee("this series", between, epsilon, adversary.knows, single=model.single)
             + (f" {GOES_ON}" if part else "")
         ),
     }
 
 
 def series_once(row: object) -> str:
-    """What the certificate says of a second release: somebody has to count."""
+    """What the certificate says of a second release: whether a ledger counts it."""
     return ONCE if row is None else CHARGED
 
 

@@ -266,23 +266,23 @@ class Device:
         """For each piece the probabilities of the true states, and the likeliest series as a whole."""
         c = self.certificate
         assert c is not None
-        believed = chain_of(model or model_from_dict(c.model))
-        if believed is None:
+        prior = chain_of(model or model_from_dict(c.model))
+        if prior is None:
             raise NotApplicableError(
                 "the certificate is for a class of chains, which has no single distribution; name the assumed chain as "
                 "model, or with model="
             )
-        if believed.labels != tuple(c.labels):
+        if prior.labels != tuple(c.labels):
             raise ParameterError(
-                f"the model has the states {', '.join(believed.labels)}; the series has {', '.join(c.labels)}"
+                f"the model has the states {', '.join(prior.labels)}; the series has {', '.join(c.labels)}"
             )
-        if c.data.part is True and believed.given_start is not None:
+        if c.data.part is True and prior.given_start is not None:
             raise NotApplicableError(
                 "the model's start is for the first record of the series, and this is a later part of it; name a chain "
                 'with the start "stationary" as model'
             )
-        start = believed.stationary if believed.given_start is None else believed.given_start
-        about = start, believed.transition, self.channel
+        start = prior.stationary if prior.given_start is None else prior.given_start
+        about = start, prior.transition, self.channel
         return [
             (posterior(chain, *about), np.asarray(best_path(chain, *about), dtype=np.int64)) for chain in self.chains
         ]

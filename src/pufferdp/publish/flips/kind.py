@@ -46,7 +46,7 @@ from pufferdp.publish.kind import (
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, ChainShares
 from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 
 BRACKET: Final = 1e-6
@@ -144,7 +144,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         design = solution
         guarantee = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
         checked = CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary)
-        guarantee["statement"] += believing(made.data) + checked.misfit
+        guarantee["statement"] += assumption_text(made.data) + checked.misfit
         records = sum(length * count for length, count in made.data["lengths"])
         return {
             **self.head_claims(made),

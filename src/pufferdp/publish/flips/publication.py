@@ -153,11 +153,11 @@ def flip(
         last=last,
         bins=bins,
     )
-    believed = series.model(model)
+    prior = series.model(model)
     options: dict[str, Any] = {
         "data": series.data,
-        "model": flippable(believed),
-        "reading": series.reading(believed),
+        "model": flippable(prior),
+        "reading": series.reading(prior),
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
         "optimise": optimise,
@@ -267,7 +267,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
     def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
-        """The guarantee for chains of a length; of a part of a series, or of one with unobserved steps, for any length."""
+        """The guarantee for chains of a length; for any length where the series is a part or has unobserved steps."""
         return FlipProblem(
             model=self.model,
             epsilon=self.epsilon,

@@ -37,7 +37,7 @@ from pufferdp.publish.kind import (
     stated_ranges,
 )
 from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.reading import believing
+from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.stated_reading import stated_lengths
 
 _ERRORS: Final = 6.0
@@ -138,7 +138,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         near = _ERRORS * math.sqrt(2) * ours.standard_error
         short = shortfall(flow_problem, noise)
         stated = guarantee(flow_problem)
-        stated["statement"] += believing(made.data)
+        stated["statement"] += assumption_text(made.data)
         rule = Exact(noise.rule) if short is None else Exact("ours", words=f"{ours.mechanism} does not apply: {short}")
         return {
             **self.head_claims(made),

@@ -130,11 +130,11 @@ def flow(
         last=last,
         bins=bins,
     )
-    believed = series.model(model)
+    prior = series.model(model)
     return FlowPublication(
         data=series.data,
-        model=centre_chain(believed),
-        reading=series.reading(believed),
+        model=centre_chain(prior),
+        reading=series.reading(prior),
         eta=eta,
         tau=tau,
         privacy=privacy_of(privacy),

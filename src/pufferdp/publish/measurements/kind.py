@@ -42,7 +42,7 @@ from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, Measureme
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 
 CURVE: Final = "curve-"
@@ -183,7 +183,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 **({"delta": Near(self._delta(problem, epsilon), rel=1e-6)} if solution.delta else {}),
                 "secrets": Exact(secrets_text(chains)),
                 "framework": Exact(None),
-                "statement": Exact(f"{words} {TRUSTED}{believing(made.data)}{checked.misfit}"),
+                "statement": Exact(f"{words} {TRUSTED}{assumption_text(made.data)}{checked.misfit}"),
             },
             **model_claims(problem.model, checked),
             "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},

@@ -81,15 +81,15 @@ def release_measurement(
         progress: called with a few words before each step.
     """
     check_series(as_model(model))
-    believed = series.model(model)
+    prior = series.model(model)
     clipped = None if clip is None else checks.clip_pair(clip)
     return MeasurementPublication(
         data=series.data,
-        model=believed,
-        reading=series.reading(believed),
+        model=prior,
+        reading=series.reading(prior),
         measurement=measurement,
         stated=stated_loss(measurement),
-        values=column_values(measurement, believed, clipped),
+        values=column_values(measurement, prior, clipped),
         epsilon=checks.epsilon(epsilon),
         delta=checks.delta(delta),
         adversary=checks.adversary(adversary),

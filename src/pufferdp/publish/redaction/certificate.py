@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -18,6 +17,7 @@ from pufferdp.publish.certificate import (
     MechanismPart,
     ModelChecksPart,
     SealedCertificate,
+    odds_guarantee,
 )
 from pufferdp.publish.reading import columns_text
 
@@ -104,15 +104,10 @@ def statement(hiding: RedactionProblem, known: Sequence[int], *, after: bool = F
     one = len(hiding.secrets) == 1
     if hiding.whole:
         records = "the private records, taken together," if one else "any one private segment, taken as a whole,"
-        between = f"any two ways that {records} can have gone"
+        between = f"any two possible sequences for {records}"
     else:
-        between = f"two values of {'the private record' if one else 'any one private record'}"
-    epsilon = hiding.epsilon
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
-    return (
-        f"Whoever believes the model, knows {knows_text(hiding.adversary, known)} and sees {sees} can shift "
-        f"their odds between {between} by a factor of at most e^{epsilon:g} = {factor:.4g}."
-    )
+        between = f"any two values of {'the private record' if one else 'any one private record'}"
+    return odds_guarantee(sees, between, hiding.epsilon, knows_text(hiding.adversary, known))
 
 
 def public_facts(chain: MarkovChain, rows: int, kept: Sequence[str]) -> list[str]:

@@ -43,7 +43,7 @@ from pufferdp.publish.kind import (
 )
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.reading import believing
+from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.redaction.certificate import (
     LISTED,
     EarlierPart,
@@ -197,7 +197,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
                 **whole,
-                "statement": Exact(guarantee + believing(made.data) + checked.misfit),
+                "statement": Exact(guarantee + assumption_text(made.data) + checked.misfit),
             },
             **model_claims(hiding.chain, checked),
             "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
@@ -357,8 +357,8 @@ def check_positions(data: SeriesPart) -> None:
     least, cut = data.records + data.unobserved, data.by is not None or data.gap is not None
     if data.rows < least or (data.rows > least and not data.dropped):
         raise CertificateError(
-            f"data.rows is {data.rows}; data.records is {data.records}, data.unobserved {data.unobserved} and data.dropped "
-            f"{data.dropped}, so it must be {least}{' or more' * (data.dropped > 0)}"
+            f"data.rows is {data.rows}; data.records is {data.records}, data.unobserved {data.unobserved} and "
+            f"data.dropped {data.dropped}, so it must be {least}{' or more' * (data.dropped > 0)}"
         )
     if not cut and data.chains != [[1, data.rows]]:
         raise CertificateError(

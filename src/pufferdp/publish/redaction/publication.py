@@ -38,7 +38,7 @@ from pufferdp.publish.certificate import content_of
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
-from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
+from pufferdp.publish.reading import assumptions, check_moves, check_people, check_restarts
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.mechanisms import redaction_mechanism
@@ -150,7 +150,7 @@ def redact(
             (``1000``, ``"100-111"``), or where ``order`` holds times, times and ranges of them, both ends included:
             ``"2024-05-03T08:00..2024-05-03T09:00"``, ``"2024-05-03"`` for the whole day, of everybody.
         epsilon: the guarantee for each of them, or for each segment of them with ``whole``.
-        keep: other columns to write, as they are; the guarantee believes that they tell nothing about ``column``.
+        keep: other columns to write, as they are; the guarantee assumes that they tell nothing about ``column``.
             Without it only ``column``, ``order`` and ``by`` are written.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
         overwrite: whether a file that is there already may be replaced.
@@ -189,11 +189,11 @@ def redact(
         last=last,
         bins=bins,
     )
-    believed = series.model(model)
+    prior = series.model(model)
     return RedactionPublication(
         data=series.data,
-        model=believed,
-        reading=series.reading(believed),
+        model=prior,
+        reading=series.reading(prior),
         private=PrivateRecords.parse(private),
         keep=(keep,) if isinstance(keep, str) else tuple(checks.several(keep, "keep", "the names of columns")),
         known=tuple(checks.length(p, "known row") for p in checks.several(known, "known", "a list of rows")),
@@ -393,7 +393,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
-            facts["beliefs"] = beliefs(facts, problem.hiding.chain)
+            facts["assumptions"] = assumptions(facts, problem.hiding.chain)
             made = self.made(self.model, facts, charged)
             redaction = Redaction(
                 designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -19,8 +18,9 @@ from pufferdp.publish.certificate import (
     MechanismPart,
     ModelChecksPart,
     SealedCertificate,
+    odds_guarantee,
 )
-from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.tables.problem import TableProblem
 
 MOST_CELLS: Final = 10_000
@@ -109,13 +109,9 @@ class TableCertificate(SealedCertificate):
 
 
 def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:
-    """The guarantee of a table, what it takes to be public, and what it believes."""
-    several = "" if problem.model.single else ", whichever model of the class is true"
-    factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
-    sentences = [
-        f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this whole table can shift "
-        f"their odds between two values of any one record by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
-    ]
+    """The guarantee of a table, with the facts that it takes to be public and its assumptions."""
+    between, knows = "any two values of any single record", problem.adversary.knows
+    sentences = [odds_guarantee("this whole table", between, problem.epsilon, knows, single=problem.model.single)]
     if problem.part:
         sentences.append(GOES_ON)
     grouping = problem.grouping
@@ -129,7 +125,7 @@ def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:
     if grouping.period is not None:
         unit = (facts.get("ranges") or {}).get("unit", "time")
         sentences.append(zone_text(grouping.period, unit, facts["order"]))
-    return " ".join(sentences) + believing(facts)
+    return " ".join(sentences) + assumption_text(facts)
 
 
 def public_facts(problem: TableProblem, facts: Mapping[str, Any]) -> list[str]:

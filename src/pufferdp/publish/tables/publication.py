@@ -118,11 +118,11 @@ def release_table(
         progress: called with a few words before each step.
     """
     several: list[Any] = list(query) if isinstance(query, (list, tuple)) else [query]
-    believed = series.model(model)
+    prior = series.model(model)
     return TablePublication(
         data=series.data,
-        model=believed,
-        reading=series.reading(believed),
+        model=prior,
+        reading=series.reading(prior),
         questions=parse_questions(several, clip=clip),
         grouping=Grouping.parse(per, series.by, groups),
         split=shares_of(split or (), len(several)),

@@ -1,9 +1,9 @@
 """How often each state follows each other one, as a question of a table.
 
 A record has at most two neighbours, and a pair that changes leaves one cell and enters another: one record moves the
-table by at most 4 in L1, and by 2 at an end of a chain or beside an unobserved step. Pairs across unobserved steps and across the borders of
-groups are not counted. How many pairs there are follows from where records are, which is public, so the noise adds up
-to 0, as in a histogram.
+table by at most 4 in L1, and by 2 at an end of a chain or beside an unobserved step. Pairs across unobserved steps and
+across the borders of groups are not counted. How many pairs there are follows from where records are, which is public,
+so the noise adds up to 0, as in a histogram.
 """
 
 from __future__ import annotations

@@ -13,11 +13,12 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.estimate import (
     LEAST_SURPRISE,
     PROBABILITY,
-    answer_belief,
+    answer_posterior,
     hardly_explained,
     why_not_denoised,
 )
 from pufferdp.publish.answers.intervals import intervals
+from pufferdp.publish.certificate import adversary_text
 from pufferdp.publish.verdict import certified_verdict
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
@@ -29,6 +30,7 @@ from pufferdp.report.pages.common import (
     odds,
     plain_dp,
     secret_words,
+    statement_lines,
 )
 from pufferdp.report.pages.leakage import multiplied
 
@@ -137,7 +139,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
             *plain_dp(comparison, g["epsilon"], "this release"),
         ),
         words=(
-            g["statement"],
+            *statement_lines(certificate),
             f"Protected: {g['secrets']}.",
             *(f"Taken to be public: {p}." for p in certificate["public"]),
         ),
@@ -312,9 +314,9 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[s
             *plain_dp(comparison, problem.epsilon, "a release by this plan"),
         ),
         words=(
-            f"A release by this plan bounds the shift of {bounded} by a factor of at most {odds(problem.epsilon)}, for "
-            f"whoever believes the model and knows {problem.adversary.knows}. The certificate of the release has the "
-            "exact words; a plan guarantees nothing yet.",
+            f"A release by this plan changes {bounded} by at most a factor of {odds(problem.epsilon)}. "
+            f"{adversary_text(problem.adversary.knows)} The certificate of the release has the exact guarantee; "
+            "a plan guarantees nothing.",
         ),
         facts=(
             ("adversary", f"{content['adversary']}: knows {problem.adversary.knows}"),
@@ -451,22 +453,22 @@ def what_decides(candidate: dict[str, Any]) -> str:
 
 def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     """Prior and posterior of an answer of one number, as bars; the noisy answer as a line."""
-    belief = answer_belief(problem, noisy, scale)
-    width = min((b - a for a, b in itertools.pairwise(belief.points)), default=1.0)
-    height = max(belief.after) * 1.08
-    low, high = belief.low, belief.high
-    denoised = f"denoised, {number(belief.mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
+    posterior = answer_posterior(problem, noisy, scale)
+    width = min((b - a for a, b in itertools.pairwise(posterior.points)), default=1.0)
+    height = max(posterior.after) * 1.08
+    low, high = posterior.low, posterior.high
+    denoised = f"denoised, {number(posterior.mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
     what = f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}"
     return Chart(
         title="pale: what the model alone expects",
         x=Axis(name=what),
         y=Axis(name="probability", low=0.0, high=height * 1.45),
         layers=(
-            Bars(at=belief.points, values=belief.before, kind="pale", width=width),
-            Line(x=belief.points, y=belief.after, step=True, label="the model and the noisy answer together"),
+            Bars(at=posterior.points, values=posterior.before, kind="pale", width=width),
+            Line(x=posterior.points, y=posterior.after, step=True, label="the model and the noisy answer together"),
             Rule(at=noisy, along="x", series=1, label=f"the noisy answer, {number(noisy)}"),
             Range(at=(height,), low=(low,), high=(high,), along="x"),
-            Points(x=(belief.mean,), y=(height,), label=denoised),
+            Points(x=(posterior.mean,), y=(height,), label=denoised),
         ),
         alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {denoised}.",
         legend="upper left",

@@ -503,7 +503,7 @@ def stream_chart(stream: dict[str, Any]) -> Chart:
 def drift_chart(drift: dict[str, Any]) -> Chart:
     """A curve over the probability; the model is where it touches the guarantee, the alternative a point on it."""
     points = [p for p in drift["points"] if p["epsilon"] is not None]
-    belief, guaranteed = drift["belief"], drift["guaranteed"]
+    alternative, guaranteed = drift["alternative"], drift["guaranteed"]
     layers: list[Layer] = [
         Line(x=tuple(p["probability"] for p in points), y=tuple(p["epsilon"] for p in points)),
         Rule(at=guaranteed, pale=True, series=1),
@@ -511,8 +511,8 @@ def drift_chart(drift: dict[str, Any]) -> Chart:
     ]
     title = f"guarantee ε = {guaranteed:g} under the model, {drift['length']:,} records, adversary pufferfish"
     alt = f"The bound for every mechanism while one probability drifts: {title}."
-    if belief is not None and belief["epsilon"] is not None:
-        at, epsilon_kept = belief["probability"], belief["epsilon"]
+    if alternative is not None and alternative["epsilon"] is not None:
+        at, epsilon_kept = alternative["probability"], alternative["epsilon"]
         layers.append(Points(x=(at,), y=(epsilon_kept,), label="the alternative model", series=3))
         layers.append(Text(x=at, y=epsilon_kept, words=number(epsilon_kept), align="left", right=8, up=-7))
         alt += f" The alternative model, at {number(at)}, has {number(epsilon_kept)}."

@@ -7,10 +7,12 @@ for a lawyer, and how it was made, for a reviewer. Whatever it says follows from
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.units import Unit
+from pufferdp.publish.certificate import adversary_text
 from pufferdp.publish.model_checks import unchecked
 from pufferdp.report.page import Figure, Medium, Section, Table, Words
 from pufferdp.report.pages.leakage import leakage_curves
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
 
 DP: Final = (
-    "Differential privacy is not broken; it guarantees something else. It bounds what one record adds for somebody who "
-    "knows all others."
+    "Differential privacy is not broken; it guarantees something else. It bounds what one record adds for an adversary "
+    "who knows all others."
 )
 OTHER: Final = f"{DP} This bounds what anyone can learn about one record, given how the records are correlated."
-OTHERWISE: Final = "What leaks otherwise"
+OTHERWISE: Final = "Comparison with standard DP noise"
 
 
 def odds(epsilon: float) -> str:
@@ -31,23 +33,21 @@ def odds(epsilon: float) -> str:
     return f"e^{epsilon:g} = {math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:g}"
 
 
-def guarantee(epsilon: float, knows: str, sees: str, secret: str = "any one record", between: str = "") -> Words:
-    """The guarantee for somebody who has never heard of it."""
-    between = between or "two values of it"
+def guarantee(epsilon: float, knows: str, sees: str, secret: str = "any single record", between: str = "") -> Words:
+    """The guarantee, for a reader who is new to it."""
+    between = between or "any two values of it"
     sentence = (
-        f"Whoever sees {sees} learns little about {secret}: their odds between {between} shift by a factor of at most "
-        f"{odds(epsilon)}. This holds for somebody who knows how the records are correlated, as the model says, and "
-        f"who knows {knows}."
+        f"Seeing {sees} reveals little about {secret}: the odds between {between} change by at most a factor of "
+        f"{odds(epsilon)}. {adversary_text(knows)}"
     )
     return Words((sentence,), Medium.PAGES)
 
 
 def approximate_guarantee(epsilon: float, delta: float, knows: str, sees: str) -> Words:
-    """The same for a guarantee with a delta. Odds are not bounded then; probabilities are."""
+    """A guarantee with a delta, which bounds probabilities instead of odds."""
     sentence = (
-        f"Whoever sees {sees} learns little about any one record: any set of answers is at most {odds(epsilon)} times "
-        f"as likely under one value of it as under another, plus a delta of {delta:g}. This holds for somebody who "
-        f"knows how the records are correlated, as the model says, and who knows {knows}."
+        f"Seeing {sees} reveals little about any single record: any set of answers is at most {odds(epsilon)} times "
+        f"as likely under one value of it as under another, plus a delta of {delta:g}. {adversary_text(knows)}"
     )
     return Words((sentence,), Medium.PAGES)
 
@@ -57,13 +57,13 @@ def secret_words(
 ) -> dict[str, str]:
     """What the guarantee is about, in words: secrets of one's own, a period, numbers within a width, or any record."""
     if unit is not None:
-        return {"secret": Unit(**unit).words, "between": "any two ways it can have gone"}
+        return {"secret": Unit(**unit).words, "between": "any two possible sequences of it"}
     if secret is not None:
         return {"secret": secret["words"], "between": "the two cases" if secret["state"] else "any two of its values"}
     if own:
         return {"secret": "the secrets that were named", "between": "the two secrets of any pair"}
     if width is not None:
-        return {"between": f"two values of it that differ by at most {number(width)}"}
+        return {"between": f"any two values of it that differ by at most {number(width)}"}
     return {}
 
 
@@ -94,7 +94,7 @@ def plain_dp(comparison: PlainDp | None, epsilon: float, this: str) -> tuple[Sec
         f"Noise for plain differential privacy with epsilon {number(epsilon)} is chosen as if records had nothing to "
         "do with each other."
     )
-    knows = f"about one record to somebody who knows {leakage.adversary.knows}"
+    knows = f"about one record to an adversary who knows {leakage.adversary.knows}"
     if real <= epsilon * (1 + 1e-9):
         words = "Under this model plain differential privacy with the same epsilon leaks no more than it claims."
     elif leakage.exact is not None:
@@ -168,6 +168,11 @@ def charge_sentences(row: dict[str, Any] | None) -> tuple[str, ...]:
     return (f"Charged to data set {row['dataset']!r} as row {row['position']}, {row['head'][:12]}…",)
 
 
+def statement_lines(certificate: dict[str, Any]) -> list[str]:
+    """The guarantee of a certificate, each of its assumptions and warnings on a line of its own."""
+    return re.split(" (?=Assumption: |Warning: )", f"Guarantee: {certificate['guarantee']['statement']}")
+
+
 def check_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     """What the data said about the model of a release; nothing where the guarantee says it already."""
     guarantee = certificate["guarantee"]
@@ -181,11 +186,11 @@ def guarantee_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     """What a certificate of noisy numbers guarantees and how far they may be off: answers and flows."""
     accuracy = certificate["accuracy"]
     return (
-        certificate["guarantee"]["statement"],
+        *statement_lines(certificate),
         *check_sentences(certificate),
-        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
-        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
-        f"than {number(accuracy['alpha'])}.",
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])} (mechanism: "
+        f"{certificate['mechanism']['name']}). Simultaneous {100 * (1 - accuracy['beta']):.4g} % error bound: "
+        f"{number(accuracy['alpha'])}.",
         *charge_sentences(certificate.get("ledger")),
         *(f"Warning: {w}." for w in certificate["warnings"]),
     )

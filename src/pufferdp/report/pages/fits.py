@@ -48,8 +48,8 @@ def fit_page(fit: Fit) -> Page:
         some = f"{off:,} distances between records are" if off > 1 else "1 distance between records is"
         words.append(
             f"The model has no step: {some} no whole number of the usual one, {fit.off_step.step}. Rows count as "
-            "neighbours, whatever time lies between them, and unobserved steps are not seen; bring the times to one step to have "
-            "it."
+            "neighbours, whatever time lies between them, and unobserved steps are not recognised; bring the times to "
+            "one step to have it."
         )
     if fit.dp_epsilon is None and not fit.checked:
         words.append("Goodness of fit was not tested.")

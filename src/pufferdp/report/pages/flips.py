@@ -13,7 +13,7 @@ from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, guarantee, leak, made_by
+from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, guarantee, leak, made_by, statement_lines
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
@@ -44,7 +44,7 @@ def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = Non
             Section(title="In the words of the certificate", blocks=(Words(_statement(certificate), Medium.TERMINAL),)),
         ),
         words=(
-            g["statement"],
+            *statement_lines(certificate),
             once,
             f"Protected: {g['secrets']}.",
             *(f"Taken to be public: {p}." for p in certificate["public"]),
@@ -69,7 +69,7 @@ def _once(certificate: dict[str, Any]) -> str:
 
 def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
     warnings = (f"Warning: {w}." for w in certificate["warnings"])
-    return certificate["guarantee"]["statement"], *check_sentences(certificate), _once(certificate), *warnings
+    return *statement_lines(certificate), *check_sentences(certificate), _once(certificate), *warnings
 
 
 def _design(certificate: dict[str, Any]) -> dict[str, Any]:

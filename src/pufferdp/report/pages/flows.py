@@ -11,7 +11,7 @@ from pufferdp.publish.verdict import flow_verdict
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.answers import plan_comparison, striped
-from pufferdp.report.pages.common import OTHERWISE, guarantee_sentences, made_by
+from pufferdp.report.pages.common import OTHERWISE, guarantee_sentences, made_by, statement_lines
 
 if TYPE_CHECKING:
     from pufferdp.publish.flows.plan import FlowPlan
@@ -128,7 +128,7 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
             _otherwise(g["tau"]),
         ),
         words=(
-            g["statement"],
+            *statement_lines(certificate),
             _not_guaranteed(certificate),
             *(f"Taken to be public: {p}." for p in certificate["public"]),
         ),

@@ -14,6 +14,7 @@ from pufferdp.report.pages.common import (
     check_sentences,
     made_by,
     plain_dp,
+    statement_lines,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
             Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
             *plain_dp(comparison, epsilon, "this release"),
         ),
-        words=(guarantee["statement"], *(f"Taken to be public: {fact}." for fact in certificate["public"])),
+        words=(*statement_lines(certificate), *(f"Taken to be public: {fact}." for fact in certificate["public"])),
         facts=(
             *made_by(certificate),
             ("adversary", f"{guarantee['adversary']}: knows {guarantee['knows']}"),
@@ -62,7 +63,7 @@ def measurement_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     return (
-        certificate["guarantee"]["statement"],
+        *statement_lines(certificate),
         *check_sentences(certificate),
         _carried(certificate),
         *charge_sentences(certificate.get("ledger")),

@@ -14,7 +14,7 @@ from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, check_sentences, guarantee, leak, made_by
+from pufferdp.report.pages.common import OTHERWISE, check_sentences, guarantee, leak, made_by, statement_lines
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -71,7 +71,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
 def redaction_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series guarantees."""
     sentences = (
-        certificate["guarantee"]["statement"],
+        *statement_lines(certificate),
         *check_sentences(certificate),
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
         f"{100 * certificate['utility']:.6g} % of the records on average.",

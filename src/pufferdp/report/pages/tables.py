@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import line_width, number
 from pufferdp.models.base import PAIR_MARK
+from pufferdp.publish.certificate import adversary_text
 from pufferdp.publish.tables.cross import cross_table
 from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import charge_sentences, check_sentences, guarantee, made_by, odds, plain_dp
+from pufferdp.report.pages.common import (
+    charge_sentences,
+    check_sentences,
+    guarantee,
+    made_by,
+    odds,
+    plain_dp,
+    statement_lines,
+)
 from pufferdp.report.theme import MANY
 
 if TYPE_CHECKING:
@@ -127,7 +136,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
             *plain_dp(comparison, g["epsilon"], "this table"),
         ),
         words=(
-            g["statement"],
+            *statement_lines(certificate),
             f"Protected: {g['secrets']}.",
             *(f"Taken to be public: {fact}." for fact in certificate["public"]),
         ),
@@ -239,7 +248,7 @@ def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     several = len(certificate["questions"]) > 1
     together = ", all its queries together," if several else ""
     return (
-        certificate["guarantee"]["statement"],
+        *statement_lines(certificate),
         *check_sentences(certificate),
         f"The table{together} spends a DP loss of {number(certificate['dp_loss'])} on each record, by "
         f"{certificate['mechanism']['name']}; its groups share no record.",
@@ -296,9 +305,9 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
             *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
         ),
         words=(
-            f"A table by this plan bounds the shift of odds by a factor of at most {odds(plan.problem.epsilon)}, for "
-            f"whoever believes the model and knows {plan.problem.adversary.knows}. The certificate of the release has "
-            "the exact words; a plan guarantees nothing yet.",
+            f"A table by this plan changes odds by at most a factor of {odds(plan.problem.epsilon)}. "
+            f"{adversary_text(plan.problem.adversary.knows)} The certificate of the release has the exact guarantee; "
+            "a plan guarantees nothing.",
         ),
         facts=(
             ("adversary", f"{content['adversary']}: knows {plan.problem.adversary.knows}"),

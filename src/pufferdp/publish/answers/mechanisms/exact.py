@@ -173,10 +173,10 @@ class ExactLeakage:
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
         reached, rounding = [worst(dp_loss * self._share) for worst in self._beliefs], dp_loss * self._rounding
-        upper = max(belief.upper for belief in reached) + rounding
+        upper = max(member.upper for member in reached) + rounding
         if not math.isfinite(upper):
             raise NotApplicableError("the leakage is not a number that a double can hold")
-        return max(belief.lower for belief in reached) + rounding, upper
+        return max(member.lower for member in reached) + rounding, upper
 
     @property
     def nothing_to_learn(self) -> bool:
@@ -213,7 +213,7 @@ class ExactLeakage:
         """Who reaches the leakage; None where nothing leaks."""
         self._work.begin()
         reached = [worst(dp_loss * self._share) for worst in self._beliefs]
-        adversary = max(reached, key=lambda belief: belief.lower).adversary
+        adversary = max(reached, key=lambda member: member.lower).adversary
         if isinstance(adversary, WindowAdversary):
             return self._in_series(adversary)
         if isinstance(adversary, _AllOthersKnown):
@@ -349,8 +349,8 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     series = series_of(model)
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
-    if model.beliefs:
-        return [_exactly(TableLeakage(belief, steps.steps).worst) for belief in model.beliefs]
+    if model.record_models:
+        return [_exactly(TableLeakage(member, steps.steps).worst) for member in model.record_models]
     if clock_of(model) is not None:
         raise NotApplicableError(
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "

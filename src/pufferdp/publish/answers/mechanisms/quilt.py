@@ -53,12 +53,12 @@ class QuiltExact(Mechanism):
 
 
 def _on_records(problem: Problem) -> Calibrated:
-    beliefs = problem.model.beliefs
-    if not beliefs or any(belief.factors is None for belief in beliefs):
+    record_models = problem.model.record_models
+    if not record_models or any(member.factors is None for member in record_models):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     refuse_known_records(problem)
     worst: NetworkQuilt | None = None
-    for tree in (belief.tree for belief in beliefs if belief.tree is not None):
+    for tree in (member.tree for member in record_models if member.tree is not None):
         candidate = worst_network_record(tree, problem.moves, Score(problem.epsilon))
         worst = candidate if worst is None or candidate.value > worst.value else worst
     assert worst is not None

@@ -18,7 +18,7 @@ ASKED = {"column": "x", "epsilon": 1.0}
 @pytest.mark.parametrize("query", ["sum", "mean"])
 def test_numbers_in_bins_have_the_clause(query):
     certificate = release(ROWS, model=BINNED, query=query, clip=(0, 100), **ASKED).certificate
-    assert BELIEF in certificate.data.beliefs
+    assert BELIEF in certificate.data.assumptions
     assert BELIEF in certificate.guarantee.statement
     assert verify(certificate).problems == ()
 
@@ -35,7 +35,7 @@ def test_numbers_in_bins_have_the_clause(query):
 )
 def test_nothing_else_has_it(model, query, clip):
     certificate = release(ROWS, model=model, query=query, clip=clip, **ASKED).certificate
-    assert BELIEF not in certificate.data.beliefs
+    assert BELIEF not in certificate.data.assumptions
     assert BELIEF not in certificate.guarantee.statement
     assert verify(certificate).problems == ()
 
@@ -43,8 +43,8 @@ def test_nothing_else_has_it(model, query, clip):
 def test_the_clause_cannot_be_left_out_or_added():
     with_it = release(ROWS, model=BINNED, query="sum", clip=(0, 100), **ASKED).certificate.to_dict()
     without = release(ROWS, model=BINNED, query="histogram", **ASKED).certificate.to_dict()
-    kept = [text for text in with_it["data"]["beliefs"] if text != BELIEF]
-    for content, listed in ((with_it, kept), (without, [*without["data"]["beliefs"], BELIEF])):
-        changed = {**content, "data": {**content["data"], "beliefs": listed}}
+    kept = [text for text in with_it["data"]["assumptions"] if text != BELIEF]
+    for content, listed in ((with_it, kept), (without, [*without["data"]["assumptions"], BELIEF])):
+        changed = {**content, "data": {**content["data"], "assumptions": listed}}
         changed["sha256"] = content_hash(changed)
-        assert any("beliefs" in text for text in verify(changed).problems)
+        assert any("assumptions" in text for text in verify(changed).problems)

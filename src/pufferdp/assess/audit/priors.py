@@ -38,8 +38,8 @@ _LISTED: Final = 2**16
 """Models with no more outcomes are drawn from a list of them."""
 
 
-class Belief(Protocol):
-    """One belief about so many records."""
+class Prior(Protocol):
+    """One prior about so many records."""
 
     @property
     def records(self) -> int:
@@ -65,7 +65,7 @@ class Belief(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesBelief:
+class SeriesPrior:
     """What series share: records are counted, and near ones are correlated."""
 
     chain: MarkovChain | HiddenMarkov
@@ -90,7 +90,7 @@ class SeriesBelief:
 
 
 @dataclass(frozen=True, eq=False)
-class ChainBelief(SeriesBelief):
+class ChainPrior(SeriesPrior):
     """A series of a chain with a start."""
 
     chain: MarkovChain
@@ -105,7 +105,7 @@ class ChainBelief(SeriesBelief):
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenBelief(SeriesBelief):
+class HiddenPrior(SeriesPrior):
     """A series of records drawn from hidden states, with a start."""
 
     chain: HiddenMarkov
@@ -120,7 +120,7 @@ class HiddenBelief(SeriesBelief):
 
 
 @dataclass(frozen=True, eq=False)
-class TableBelief:
+class TablePrior:
     """Records with states of their own: networks, families, groups, tables."""
 
     model: RecordModel
@@ -144,13 +144,13 @@ class TableBelief:
 
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
         """By distance in the graph of a network; in other models all that are correlated are equally near."""
-        (belief,) = self.model.beliefs
-        if belief.tree is None:
-            home = next(part for part in belief.components if record in part)
+        (model,) = self.model.record_models
+        if model.tree is None:
+            home = next(part for part in model.components if record in part)
             return (tuple(j for j in home if j != record),) if len(home) > 1 else ()
         seen, rings = {record}, list[tuple[int, ...]]()
         ring: tuple[int, ...] = (record,)
-        while ring := tuple(sorted({w for v in ring for w in belief.tree.links[v]} - seen)):
+        while ring := tuple(sorted({w for v in ring for w in model.tree.links[v]} - seen)):
             seen.update(ring)
             rings.append(ring)
         return tuple(rings)
@@ -181,7 +181,7 @@ class TableBelief:
 
 
 @dataclass(frozen=True, eq=False)
-class NormalBelief:
+class NormalPrior:
     """Jointly normal records; two values of a record are told apart that lie a clipping width apart."""
 
     model: Gaussian
@@ -226,10 +226,10 @@ class NormalBelief:
         return sample_normal(self.model, size, generator, known)
 
 
-def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float] | None = None) -> tuple[Belief, ...]:
-    """Beliefs of a class to draw from: all of a list, a few of those that are infinitely many.
+def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float] | None = None) -> tuple[Prior, ...]:
+    """Priors of a class to draw from: all of a list, a few of those that are infinitely many.
 
-    A lower bound under one belief of a class is one for the class.
+    A lower bound under one prior of a class is one for the class.
     """
     series, numbers, records = series_of(model), numbers_of(model), records_of(model)
     if series is not None:
@@ -241,35 +241,35 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
             )
         hidden = hidden_of(model)
         if hidden is not None:
-            return (HiddenBelief(replace(hidden, start="stationary") if hidden.any_start else hidden, length),)
-        return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
+            return (HiddenPrior(replace(hidden, start="stationary") if hidden.any_start else hidden, length),)
+        return tuple(ChainPrior(chain, length) for chain in series.definite_chains)
     if model.real_valued and clip is None:
         raise ParameterError("clip is missing; real numbers need the range that is told apart: give clip=(A, B)")
     if numbers is not None and clip is not None:
-        return (NormalBelief(numbers.example(clip), clip),)
+        return (NormalPrior(numbers.example(clip), clip),)
     autoregressive = ar1_of(model)
     if autoregressive is not None and clip is not None:
         if length is None:
             raise ParameterError("length is missing; a series needs the number of records: give it with length=")
-        return (NormalBelief(autoregressive.table(length, clip), clip),)
+        return (NormalPrior(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(
             "the model says only how many records are correlated, and has no distribution to draw from: give groups "
             "with sizes and positives, or a joint table"
         )
-    return tuple(TableBelief(member) for member in records.alternatives)
+    return tuple(TablePrior(member) for member in records.alternatives)
 
 
-def states_handed_over(belief: Belief) -> tuple[object, ...] | None:
+def states_handed_over(prior: Prior) -> tuple[object, ...] | None:
     """What stands for each state number in the data that a mechanism from outside is given: names, as data has them.
 
     Names that are all numbers are numbers. None hands over state numbers: where records are numbers themselves, or
     have states of different names.
     """
-    if isinstance(belief, SeriesBelief):
-        labels: tuple[str, ...] = tuple(belief.chain.labels)
-    elif isinstance(belief, TableBelief) and len({tuple(domain) for domain in belief.model.domains}) == 1:
-        labels = tuple(belief.model.domains[0])
+    if isinstance(prior, SeriesPrior):
+        labels: tuple[str, ...] = tuple(prior.chain.labels)
+    elif isinstance(prior, TablePrior) and len({tuple(domain) for domain in prior.model.domains}) == 1:
+        labels = tuple(prior.model.domains[0])
     else:
         return None
     numbers = label_values(None, labels)
@@ -278,11 +278,11 @@ def states_handed_over(belief: Belief) -> tuple[object, ...] | None:
     return tuple(int(x) for x in numbers) if all(x.is_integer() for x in numbers) else numbers
 
 
-def opposite_records(belief: Belief) -> list[Records]:
+def opposite_records(prior: Prior) -> list[Records]:
     """A few data sets, one row each, every two of which differ in every record that can: all in one state."""
-    most = max(len(belief.values(i)) for i in range(belief.records))
-    rows = [[belief.values(i)[n % len(belief.values(i))] for i in range(belief.records)] for n in range(min(most, 4))]
-    if isinstance(belief, NormalBelief):
+    most = max(len(prior.values(i)) for i in range(prior.records))
+    rows = [[prior.values(i)[n % len(prior.values(i))] for i in range(prior.records)] for n in range(min(most, 4))]
+    if isinstance(prior, NormalPrior):
         return [np.array([row], dtype=np.float64) for row in rows]
     return [np.array([row], dtype=np.int64) for row in rows]
 
@@ -291,6 +291,6 @@ def _whole(known: Known) -> dict[int, int]:
     return {t: int(x) for t, x in known.items()}
 
 
-def possible(belief: Belief, known: Known) -> bool:
+def possible(prior: Prior, known: Known) -> bool:
     """Whether these values can be together."""
-    return belief.log_probability(known) > -math.inf
+    return prior.log_probability(known) > -math.inf
