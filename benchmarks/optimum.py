@@ -53,7 +53,7 @@ class Ours:
     raw: float
     clamped: float
     """Cut to 0..n."""
-    denoised: float
+    model_estimate: float
     """The posterior median of the count given the noisy one, under the model: of all estimates the best."""
 
 
@@ -130,14 +130,14 @@ def without_data(chain: MarkovChain, n: int) -> float:
 def run(report: Report) -> None:
     """A table of expected errors, and the two numbers that are known."""
     report.title(f"how far from the best possible: count over {LENGTH} records, expected absolute error")
-    columns = ("epsilon", "scale", "raw", "clamped", "denoised", "count only", "optimum", "guess")
+    columns = ("epsilon", "scale", "raw", "clamped", "model_estimate", "count only", "optimum", "guess")
     print(f"{'chain':<12}" + "".join(f"{name:>11}" for name in columns))
     for name, transition in CHAINS.items():
         chain = MarkovChain(transition=transition)
         for epsilon in EPSILONS:
             we = ours(chain, LENGTH, epsilon)
             best = [optimum(chain, LENGTH, epsilon, count_only=only).error for only in (True, False)]
-            found = (epsilon, we.scale, we.raw, we.clamped, we.denoised, *best, without_data(chain, LENGTH))
+            found = (epsilon, we.scale, we.raw, we.clamped, we.model_estimate, *best, without_data(chain, LENGTH))
             print(f"{name:<12}" + "".join(f"{value:>11.4f}" for value in found), flush=True)
     print("count only: the best that sees nothing but the count; guess: the best from the model alone, without data")
     chain = MarkovChain(transition=CHAINS["activity"])

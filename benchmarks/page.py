@@ -156,7 +156,7 @@ def _slide(report: Report, browser: Any, url: str) -> None:
     page.wait_for_function(f"() => document.querySelector('#plan .code').textContent.includes('--length {LENGTH}')")
     report.title(f"slider to answer: a chain with {STATES} states, {LENGTH:,} records, histogram")
     for adversary in ("bdp", "pufferfish"):
-        page.get_by_label("Someone who wants to find out a record").first.select_option(adversary)
+        page.get_by_label("Adversary's background knowledge").first.select_option(adversary)
         page.wait_for_timeout(500)
         _plans(chain, adversary)
         took = [page.evaluate(MOVE, -1 + 2 * n / MOVES + 0.013) for n in range(MOVES)]

@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     from pufferdp.models.network import Node as Node
     from pufferdp.models.pedigree import Member as Member
     from pufferdp.publish.answers.certificate import Certificate as Certificate
-    from pufferdp.publish.answers.estimate import Denoised as Denoised
+    from pufferdp.publish.answers.estimate import ModelEstimate as ModelEstimate
     from pufferdp.publish.answers.fleet import Fleet as Fleet
     from pufferdp.publish.answers.distributions import (
         AnswerDistribution as AnswerDistribution,
@@ -135,7 +135,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.flips.estimate import (
         FlipEstimate as FlipEstimate,
         Interval as Interval,
-        denoise_flips as denoise_flips,
+        posterior_of_flips as posterior_of_flips,
         estimate_flips as estimate_flips,
         estimate_series as estimate_series,
     )

@@ -84,14 +84,14 @@ def test_half_a_file_is_never_seen(tmp_path: Path) -> None:
 
 def test_room_is_kept_and_given_back(tmp_path: Path) -> None:
     place = check_place(tmp_path / "x.csv", "out")
-    with place.with_room(5000) as roomy:
+    with place.with_space(5000) as roomy:
         (reserved,) = tmp_path.iterdir()
         assert reserved.stat().st_size == 5000 and reserved.stat().st_blocks * 512 >= 5000
         assert reserved.suffix == ".csv"
         roomy.fill(lambda path: path.write_text("whole"))
         assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
     assert (tmp_path / "x.csv").read_text() == "whole"
-    with check_place(tmp_path / "y.csv", "out").with_room(10):
+    with check_place(tmp_path / "y.csv", "out").with_space(10):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 

@@ -24,9 +24,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from benchmarks.denoising import gains
 from benchmarks.first_screen import RECORDS, WEARER, cost, odds
 from benchmarks.flips import noise_rows
+from benchmarks.model_estimates import gains
 from benchmarks.redaction_gap import gap_rows
 from pydantic import BaseModel
 
@@ -438,8 +438,8 @@ def test_rhythms_page_has_the_noise_of_the_plan(
 
 
 @pytest.mark.docs
-def test_denoising_page_has_the_table_of_the_benchmark() -> None:
-    text = (DOCS / "guide" / "denoising.md").read_text(encoding="utf-8")
+def test_model_estimate_page_has_the_table_of_the_benchmark() -> None:
+    text = (DOCS / "guide" / "model-estimates.md").read_text(encoding="utf-8")
     rows = [found.row() for found in gains()]
     assert len(rows) == 9
     assert not [row for row in rows if row not in text]

@@ -135,7 +135,7 @@ def worst_leakage(chain: MarkovChain, losses: list[float] | tuple[float, ...], n
 def test_nothing_is_charged_where_any_budget_of_the_records_would_be_passed(tmp_path: Path) -> None:
     with books(tmp_path, ann=1.0) as ledger:
         ledger.charge("sleep/ann", dp(0.1, read_of("ann")))
-        left = ledger.room("sleep", read_of("ann", "bob"), LENGTH).dp_loss
+        left = ledger.remaining("sleep", read_of("ann", "bob"), LENGTH).dp_loss
         assert 0 < left < 1
         with pytest.raises(BudgetError, match=r"data set 'sleep/ann' has leaked at most .* of its budget 1"):
             ledger.charge("sleep", dp(left * 1.02, read_of("ann", "bob")))

@@ -223,7 +223,7 @@ def test_a_budget_with_a_delta_takes_pure_and_approximate_releases(ledger: Ledge
     assert (shown["spent_dp"], shown["spent_delta"]) == (pytest.approx(0.3), 1e-8)
     assert 0 < shown["delta"] <= 1e-6
     assert shown["left_delta"] > 1e-7
-    with pytest.raises(BudgetError, match=r"leaves room for .* in DP; this release needs 5e-07"):
+    with pytest.raises(BudgetError, match=r"leaves .* in DP; this release needs 5e-07"):
         ledger.charge("both", charge(0.001, day(2), delta=5e-7))
     assert ledger.verify().valid
     with pytest.raises(ParameterError, match="has no delta"):
@@ -290,12 +290,12 @@ def test_an_export_brings_the_sums_back(ledger: Ledger, tmp_path: Path) -> None:
 def test_what_is_left_is_what_fits(ledger: Ledger) -> None:
     ledger.charge("week", charge(0.1, day(0)))
     for ranges in (day(0), day(1), Ranges()):
-        room = ledger.room("week", ranges, 288)
-        assert ledger.would_refuse("week", charge(room.dp_loss * (1 - 1e-12), ranges)) is None
-        refusal = ledger.would_refuse("week", charge(room.dp_loss + SEARCHED * 0.31, ranges))
+        remaining = ledger.remaining("week", ranges, 288)
+        assert ledger.would_refuse("week", charge(remaining.dp_loss * (1 - 1e-12), ranges)) is None
+        refusal = ledger.would_refuse("week", charge(remaining.dp_loss + SEARCHED * 0.31, ranges))
         assert isinstance(refusal, BudgetError)
     assert ledger.dataset("week").releases == 1
-    assert ledger.room("week", day(9), 288).epsilon == 1.0
+    assert ledger.remaining("week", day(9), 288).epsilon == 1.0
 
 
 def test_the_calendar_is_drawn(ledger: Ledger) -> None:

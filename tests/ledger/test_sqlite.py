@@ -436,7 +436,7 @@ def test_a_journal_that_only_its_owner_can_take_back(shown: Path, mode: int) -> 
     before = {p.name: p.read_bytes() for p in shown.parent.iterdir()}
 
     def read() -> None:
-        with pytest.raises(LedgerError, match="cut off by a crash; let somebody who may write the file open it once"):
+        with pytest.raises(LedgerError, match="cut off by a crash; open it once with write permission"):
             Ledger(shown)
 
     assert as_reader(shown, lambda ledger: None, read) == 0

@@ -90,7 +90,7 @@ def test_what_is_wrong_is_named(change, words):
 @given(data=st.data())
 @settings(max_examples=examples(30), deadline=None)
 def test_probabilities_and_distributions_of_counts_are_those_of_enumeration(data):
-    """Of all records, of some, and of the count that is denoised."""
+    """Of all records, of some, and of the count that is model-based estimate."""
     seed = data.draw(st.integers(0, 10**6))
     generator = np.random.default_rng(seed)
     hidden, values, n = (int(generator.integers(low, high)) for low, high in ((1, 4), (2, 4), (1, 5)))
@@ -149,7 +149,7 @@ def test_released_and_verified(query, adversary):
     )
     certificate = done.certificate.to_dict()
     assert certificate["mechanism"]["name"] == ("curve-odds" if adversary == "bdp" else "curve-tight")
-    assert certificate["denoised"] is not None
+    assert certificate["model_estimate"] is not None
     assert verify(certificate).valid
     certificate["noise"]["scale"] *= 0.9  # ten per cent less noise
     certificate["sha256"] = content_hash(certificate)

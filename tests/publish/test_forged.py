@@ -103,7 +103,7 @@ def test_nothing_unknown_stands_beside_a_certificate(tmp_path: Path, kind: str, 
             pufferdp.verify(content)
 
 
-@pytest.mark.parametrize("key", ["answer", "estimate", "labels", "intervals", "denoised"])
+@pytest.mark.parametrize("key", ["answer", "estimate", "labels", "intervals", "model_estimate"])
 def test_numbers_beside_the_certificate(tmp_path: Path, key: str) -> None:
     frame = WHOLE.with_row_index("t")
     made = pufferdp.release(frame, model=ACTIVITY, column="state", order="t", query="count:rest", epsilon=1)
@@ -114,7 +114,7 @@ def test_numbers_beside_the_certificate(tmp_path: Path, key: str) -> None:
     if key == "intervals":
         output[key]["each"]["low"] += 1
     else:
-        output[key] = {"answer": 10**6, "estimate": 3, "labels": ["active"], "denoised": None}[key]
+        output[key] = {"answer": 10**6, "estimate": 3, "labels": ["active"], "model_estimate": None}[key]
     path.write_text(json.dumps(output))
     with pytest.raises(CertificateError, match=f"beside the certificate does not follow from it .*{key}"):
         read_certificate(path)
@@ -250,7 +250,7 @@ def test_an_answer_without_noise_can_be_true() -> None:
     content = pufferdp.release(frame, model=chain, column="s", **options).certificate.to_dict()
     assert content["noise"]["scale"] == 0
     assert pufferdp.verify(content).valid
-    forged = sealed({**content, "answer": 11, "estimate": 10.0, "denoised": None})
+    forged = sealed({**content, "answer": 11, "estimate": 10.0, "model_estimate": None})
     assert any("no noise, and it cannot be true" in problem for problem in pufferdp.verify(forged).problems)
 
 

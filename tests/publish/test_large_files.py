@@ -113,10 +113,10 @@ def test_a_posterior_of_too_many_pairs_is_left_out(monkeypatch: pytest.MonkeyPat
     model = pufferdp.HiddenMarkov(transition=rows, emission=[[0.8, 0.2], [0.3, 0.7]], states=("a", "b"))
     options: dict[str, Any] = {"model": model, "column": "s", "query": "count:a", "epsilon": 1}
     frame = pl.DataFrame({"s": ["a", "b"] * 4})
-    assert pufferdp.release(frame, **options).denoised is not None
+    assert pufferdp.release(frame, **options).model_estimate is not None
     monkeypatch.setattr(estimate, "_MOST_PAIRS", 3)
     monkeypatch.setattr(estimate, "_PRIORS", Remembered(64))
-    assert pufferdp.release(frame, **options).denoised is None
+    assert pufferdp.release(frame, **options).model_estimate is None
 
 
 @pytest.mark.parametrize("unit", ["[],", "[[[[]]]],", '{"a":0},', "0,", '"",', '"\\"",'])

@@ -17,8 +17,8 @@ from pufferdp import (
     MarkovChain,
     ModelError,
     PufferdpError,
-    denoise_flips,
     load_model,
+    posterior_of_flips,
     redact,
     verify,
 )
@@ -119,7 +119,7 @@ def uses(name: str, content: dict[str, Any], folder: Path) -> Iterator[Callable[
     yield lambda: page_of(content)
     yield lambda: jobs.verify(None, quiet, name="c.json", content=sealed, place=None)
     if name == "charged-flip":
-        yield lambda: denoise_flips({"s": ["rest"] * 60, "t": list(range(60))}, content)
+        yield lambda: posterior_of_flips({"s": ["rest"] * 60, "t": list(range(60))}, content)
     if name == "charged-redaction":
         chain = MarkovChain(transition=[[0.8, 0.2], [0.4, 0.6]], states=["rest", "active"])
         about: dict[str, Any] = {"column": "s", "private": [31], "epsilon": 2.0, "after": content, "published": "o.csv"}

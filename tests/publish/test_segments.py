@@ -29,7 +29,7 @@ from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.publish.answers.fleet import release_fleet
 from pufferdp.publish.certificate import GOES_ON, content_hash
 from pufferdp.publish.fits.publication import fit
-from pufferdp.publish.flips.estimate import denoise_flips
+from pufferdp.publish.flips.estimate import posterior_of_flips
 from pufferdp.publish.flips.plan import design_flips
 from pufferdp.publish.flips.publication import flip_stream
 from pufferdp.publish.noise import SeededSampler
@@ -219,12 +219,12 @@ def test_a_short_part_of_a_fleet_falls_back_to_group_privacy() -> None:
 def test_a_start_that_is_given_has_no_posterior_in_a_part() -> None:
     started = MarkovChain(transition=CHAIN.transition, states=CHAIN.labels, start=[1.0, 0.0])
     made = release(week(), query="count:rest", epsilon=1, **{**USUAL, "model": started}, **DAY)
-    assert made.denoised is None
+    assert made.model_estimate is None
     assert verify(made.certificate).valid
     flipped = flip(week(), epsilon=2, **{**USUAL, "model": started}, **DAY)
     assert verify(flipped.certificate).valid
     with pytest.raises(NotApplicableError, match="for the first record of the series, and this is a later part"):
-        denoise_flips(pl.DataFrame({"time": week()["time"][:24], "state": flipped.values}), flipped.certificate)
+        posterior_of_flips(pl.DataFrame({"time": week()["time"][:24], "state": flipped.values}), flipped.certificate)
 
 
 @pytest.mark.parametrize("step", [28, pytest.param(1, marks=pytest.mark.slow)])

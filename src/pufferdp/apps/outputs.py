@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 SCREEN: Final = threading.RLock()
-"""Held by whoever writes to a terminal: progress and results take turns."""
+"""Held by the thread that writes to a terminal: progress and results take turns."""
 ON_SCREEN: Final[list[Callable[[], None]]] = []
 """What wipes the lines of progress that are on the terminal: a result begins on a line of its own."""
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
@@ -127,13 +127,13 @@ class Outputs:
         return places
 
     @contextmanager
-    def rooms(self, name: str) -> Iterator[Callable[[int], None]]:
-        """What keeps room for so many bytes at a place, until the block ends; refuses where there is none."""
+    def reserved_spaces(self, name: str) -> Iterator[Callable[[int], None]]:
+        """What reserves space for so many bytes at a place, until the block ends; refuses where there is none."""
         with ExitStack() as stack:
 
             def reserve(size: int) -> None:
                 if name in self._places:
-                    self._places[name] = stack.enter_context(self._places[name].with_room(size))
+                    self._places[name] = stack.enter_context(self._places[name].with_space(size))
 
             yield reserve
 
@@ -309,7 +309,7 @@ class Delivery:
             silence(stream)
             if not self._charged:
                 raise typer.Exit(141) from None  # as a program that SIGPIPE ends
-            self.problems.append(f"whoever was to read {name} has gone")
+            self.problems.append(f"the reader of {name} has gone")
         except Exception as error:
             if not self._published and not isinstance(error, OSError):
                 raise

@@ -26,7 +26,7 @@ def note_start() -> None:
 
 
 def seconds_since_start() -> float:
-    """Seconds since the process began; 0 where the command line runs in somebody else's."""
+    """Seconds since the process began; 0 where the command line runs in another process."""
     return time.monotonic() - _began[0] if _began else 0.0
 
 

@@ -26,7 +26,7 @@ VERBS: Final = {
     "sign": "Sign a certificate that holds.",
     "leakage": "Say what DP leaks when records are correlated.",
     "robustness": "Say what a guarantee is worth if the model is wrong.",
-    "attack": "Attack a sanitised series and count the hits.",
+    "attack": "Attack a privatised series and count the hits.",
     "audit": "Test a mechanism: does it leak more than it claims?",
     "fit": "Estimate a model from data.",
     "check": "Compare a model with data: what does its noise reveal?",

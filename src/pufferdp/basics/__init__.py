@@ -1,1 +1,1 @@
-"""What every room needs and what needs none of them."""
+"""What every layer uses, and what uses none of them."""

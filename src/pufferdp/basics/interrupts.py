@@ -18,7 +18,7 @@ _NOT_HELD: Final = {
     )
 }
 _SIGNALS: Final = sorted(signal.valid_signals() - _NOT_HELD)
-"""Signals that end a process and can be held back: whoever sends one, a charge keeps its answer."""
+"""Signals that end a process and can be held back: whatever their source, a charge keeps its answer."""
 
 
 class Interrupted(KeyboardInterrupt):

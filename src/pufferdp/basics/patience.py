@@ -1,4 +1,4 @@
-"""Work for a stranger, ended after so much processor time: whoever states a problem can make it as large as they like.
+"""Work for a stranger, ended after so much processor time: the author of a problem can make it as large as they like.
 
 How long a problem takes is known for few of them beforehand. So the time is measured, that of the thread alone, so that
 a busy machine takes nothing away; and an exception ends the work between two steps of Python, as Ctrl-C does.

@@ -26,7 +26,7 @@ _UNLINKABLE: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS
 """How a file system says that it has no hard links."""
 _BLOCK: Final = 1 << 20
 _USUAL: Final = 1 << 14
-"""Bytes that a place must have room for: an answer with its certificate takes 4,000 to 12,000."""
+"""Bytes that a place must have space for: an answer with its certificate takes 4,000 to 12,000."""
 T = TypeVar("T")
 
 
@@ -44,7 +44,7 @@ class Place:
     device: bool = False
     """/dev/null or a terminal: written to, and never moved over."""
     reserved: Path | None = field(default=None, repr=False)
-    """A file beside it that holds the room until it is filled."""
+    """A file beside it that holds the space until it is filled."""
 
     def fill(self, write: Callable[[Path], T]) -> T:
         """Let ``write`` make a file beside the place, and move it there: whole or not at all.
@@ -69,8 +69,8 @@ class Place:
                 beside.unlink()
 
     @contextmanager
-    def with_room(self, size: int) -> Iterator[Place]:
-        """The same place, with room for so many bytes kept for it until the end of the block."""
+    def with_space(self, size: int) -> Iterator[Place]:
+        """The same place, with space for so many bytes kept for it until the end of the block."""
         if self.device:
             yield self
             return
@@ -82,8 +82,8 @@ class Place:
             with suppress(OSError):
                 beside.unlink()
             raise ParameterError(
-                f"{self.name} is {self.path!r}, and there is no room for about {size:,} bytes: {error.strerror}; make "
-                "room, or name another folder",
+                f"{self.name} is {self.path!r}, and there is no space for about {size:,} bytes: {error.strerror}; make "
+                "space, or name another folder",
                 value=self.path,
             ) from None
         try:
@@ -184,7 +184,7 @@ def move(source: Path, target: Path, overwrite: bool) -> None:
         except OSError as error:
             if error.errno not in _UNLINKABLE:
                 raise
-            # No hard links here. The name is taken first, so that whoever comes in between is refused.
+            # No hard links here. The name is taken first, so that a process that comes in between is rejected.
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             try:
                 source.replace(target)

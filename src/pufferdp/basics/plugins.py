@@ -1,6 +1,6 @@
 """What packages add by entry points of Python packaging: kinds of publication, pages, renderers, mechanisms.
 
-A lower room finds an upper one here by name, so that it need not import it, and a package from outside adds its own in
+A lower layer finds an upper one here by name, so that it need not import it, and a package from outside adds its own in
 the same way. Ours are listed in pyproject.toml.
 """
 

@@ -9,7 +9,7 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import a_kind
 
 Progress = Callable[[str], None]
-"""Called with a few words before each step that may take long. Whoever raises there stops the work."""
+"""Called with a few words before each step that may take long. An exception raised there stops the work."""
 
 CHARGING: Final = "charging"
 """The last word before a charge: the last one that can stop the work."""

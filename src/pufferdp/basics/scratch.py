@@ -70,7 +70,7 @@ def sweep() -> None:
 def _sweep_folder(folder: Path) -> None:
     try:
         handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:  # somebody else's, or ours after the lock was removed and before the folder was
+    except FileNotFoundError:  # another process's, or ours after the lock was removed and before the folder was
         status = folder.lstat()
         ours = _NAME.fullmatch(folder.name) and stat.S_IMODE(status.st_mode) == 0o700
         if ours and time.time() - status.st_mtime > _UNUSED:
@@ -96,7 +96,7 @@ def _new() -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))  # 0700, with a name from the operating system's randomness
         handle = os.open(folder / _LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        # Somebody who sweeps may have come between the two lines, and taken the folder for one that was left.
+        # Another process may have swept between the two lines, and taken the folder for one that was left.
         if _locked(handle) and (folder / _LOCK).exists():
             return folder, handle
         os.close(handle)

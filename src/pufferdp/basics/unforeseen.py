@@ -21,12 +21,12 @@ def unforeseen(error: BaseException) -> str:
 
 
 def stack_of(error: BaseException) -> str:
-    """Every place that an error came through, with the line of code there, for whoever mends it."""
+    """Every place that an error came through, with the line of code there, for a maintainer."""
     return "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)))
 
 
 def system_reason(error: OSError) -> str:
-    """What the system says; not what somebody has written into the error."""
+    """What the system says; not a text that a caller has put into the error."""
     return type(error).__name__ if error.errno is None else os.strerror(error.errno)
 
 

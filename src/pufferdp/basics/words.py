@@ -50,6 +50,11 @@ def whole_number(count: int, most: int = 10**15) -> str:
     return f"{count:,}" if count < most else f"about 10^{math.floor(math.log10(count))}"
 
 
+def interval_text(low: float, high: float) -> str:
+    """An interval in words, as 842–866."""
+    return f"{number(low)} to {number(high)}" if low < 0 else f"{number(low)}–{number(high)}"
+
+
 def up_to(value: float | None, down: bool = False) -> str:
     """Four digits, rounded to the safe side: what is spent up, what is left down."""
     if value is None or not 1e-300 < value < math.inf:  # the fourth digit of anything smaller is no double

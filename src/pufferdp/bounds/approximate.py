@@ -225,10 +225,10 @@ def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget 
         return None
     # A smaller loss leaks less but fails more often: the best one is near the largest.
     losses = [most, *(most * share for share in (0.97, 0.9, 0.75))]
-    room = [(loss, _spent_delta(loss, curve(loss), failing)) for loss in losses]
+    headroom = [(loss, _spent_delta(loss, curve(loss), failing)) for loss in losses]
 
     def fitting(rho: float) -> tuple[float, float] | None:
-        return next((pair for pair in room if _zcdp_delta(rho, pair[0]) <= pair[1]), None)
+        return next((pair for pair in headroom if _zcdp_delta(rho, pair[0]) <= pair[1]), None)
 
     rho = largest_loss(lambda rho: math.inf if fitting(rho) is None else rho, allowed)
     pair = fitting(rho) if rho > 0 else None

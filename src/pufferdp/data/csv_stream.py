@@ -36,7 +36,7 @@ class Passed:
     records: int = 0
     missing: int = 0
     unobserved: int = 0
-    """Steps between records at which there was none, counted where somebody follows the moves."""
+    """Steps between records at which there was none, counted where a caller follows the moves."""
     line: int = field(default=1, repr=False)
 
 
@@ -55,7 +55,7 @@ def change_lines(
 
     Lines outside the segment of the layout are passed over. ``begin`` is called with the records that may come, once
     the first of them are there, before any value is looked at and before anything is written. ``passed`` is kept up to
-    date for whoever wants to know how far a stream came that was broken off. ``refuse`` is called with the moves of
+    date for callers that ask how far an interrupted stream came. ``refuse`` is called with the moves of
     each block before the block is written; without it nobody looks at moves.
     """
     header = source.readline(LONGEST_LINE + 1)
@@ -152,7 +152,7 @@ def check_lines(
 def change_file(
     path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
 ) -> Passed:
-    """Change the lines of one file into another. One that is there is written over, in the room that it has."""
+    """Change the lines of one file into another. One that is there is written over, in the space that it has."""
     handle = os.open(out, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(handle, "r+b") as sink, path.open("rb") as source:
         passed = change_lines(source, sink, layout, coding, labels, change)
@@ -290,7 +290,7 @@ def _read_place(text: str, unit: str) -> Moment:
 
 @dataclass
 class _Behind:
-    """The last record of somebody in a stream, and how many steps have gone by since."""
+    """The last record of a person in a stream, and how many steps have gone by since."""
 
     code: int = -1
     steps: int = 0
@@ -309,7 +309,7 @@ class _Links:
     def __call__(self, codes: Codes, people: Sequence[str] | None, texts: Sequence[str] | None) -> set[Move]:
         """The moves of a block: state before (-1 where none was), state, steps. Refuses rows that are off their step.
 
-        As in a table, steps before the first record of somebody are the rows without a value before it.
+        As in a table, steps before the first record of a person are the rows without a value before it.
         """
         if people is None and texts is None and int(codes.min(initial=0)) >= 0:
             return self._follow(codes)

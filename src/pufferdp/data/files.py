@@ -77,7 +77,7 @@ def connect() -> duckdb.DuckDBPyConnection:
         except duckdb.Error:
             raise DataError(f"PUFFERDP_MEMORY is {limit!r}; it must be an amount such as 4GB", value=limit) from None
     connection.execute("SET preserve_insertion_order = true")
-    # Counted for whoever asks, and never printed by DuckDB itself.
+    # Counted on request, and never printed by DuckDB itself.
     connection.execute("SET enable_progress_bar = true")
     connection.execute("SET enable_progress_bar_print = false")
     # A time stamp without an offset must not depend on where the machine stands.

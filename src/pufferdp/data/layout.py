@@ -111,9 +111,9 @@ def duration_text(microseconds: Fraction) -> str:
 
 
 ROWS: Final = "rows"
-"""The order of a table whose rows somebody states to be in time order already."""
+"""The order of a table whose rows the caller states to be in time order already."""
 Place = str | float | date
-"""A place on the order column as somebody names it: a number, a date or a time."""
+"""A place on the order column as a user names it: a number, a date or a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class Columns:
     last: Place | None = None
     """Rows after this place may be left where they are."""
     rows_in_order: bool | None = None
-    """Whether somebody states that the rows are in time order; None where their order is not at stake."""
+    """Whether the caller states that the rows are in time order; None where their order is not at stake."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -215,7 +215,7 @@ class Layout:
     step: str | float | None = None
     """The time from one record to the next, where the model says it: an absent row is an unobserved step then."""
     independent: bool = False
-    """Whether somebody has said that the values of ``by`` are independent although they do not look like people."""
+    """Whether the caller has said that the values of ``by`` are independent although they do not look like people."""
     first: Place | None = None
     """Read from this place of the order column on, itself included; rows outside are not looked at."""
     last: Place | None = None

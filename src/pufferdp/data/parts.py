@@ -137,7 +137,7 @@ def check_lines_of(parts: Parts) -> None:
         try:
             _check_lines(path, parts.name)
         except (OSError, EOFError, zlib.error):
-            continue  # whoever reads it says so
+            continue  # the reader reports it
 
 
 def _check_lines(path: str, name: str) -> None:

@@ -400,7 +400,7 @@ class Series:
         if nobody := sum(int(each.get("nobody") or 0) for _, each in totals):
             raise DataError(
                 f"the column {layout.by!r} is missing in {rows_text(nobody)}; "
-                "every row must belong to someone: fill it in or drop those rows"
+                "every row must belong to an individual: fill it in or drop those rows"
             )
         if layout.missing == "refuse" and MISSING in tally:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):

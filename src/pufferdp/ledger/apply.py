@@ -90,7 +90,7 @@ def apply_charges(
     """
     # In one order, so that two fleets cannot wait for each other.
     names = {name for name, _ in charges}
-    # Whoever charges a part keeps the whole too: so the parts of a data set that is kept stand still.
+    # A charge on a part holds the whole too: so the parts of a data set that is kept stand still.
     wholes = {whole for name in names for whole in wholes_of(name)} - names
     accounts = {name: find(name) for name in sorted(names | {whole for whole in wholes if look(whole) is not None})}
     refuse_shared(session, charges, lambda name: accounts.get(name) or look(name))

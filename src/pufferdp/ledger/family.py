@@ -95,7 +95,7 @@ class Family:
         session: the transaction.
         look: finds a data set.
         pending: charges that are about to be made, with their data sets; they count as made.
-        names: of all data sets, sorted, for whoever looks at many of them.
+        names: of all data sets, sorted, for callers that look at many of them.
     """
 
     def __init__(

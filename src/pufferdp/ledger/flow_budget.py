@@ -122,7 +122,7 @@ def reading_of(facts: Mapping[str, Any]) -> str:
 def add_taus(a: float, b: float) -> float:
     """A sum of decimals as they are written, so that three times 0.1 is 0.3; rounded up where it has too many digits.
 
-    A tau is a decimal that somebody typed; noise is rounded up by more than what a double makes of it.
+    A tau is a decimal that a user typed; noise is rounded up by more than what a double makes of it.
     """
     exact = Decimal(repr(a)) + Decimal(repr(b))
     near = float(exact)

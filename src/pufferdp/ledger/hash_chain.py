@@ -1,6 +1,6 @@
 """The chain of hashes that makes a ledger's rows a history: each row is hashed with the one before it.
 
-A data set begins with the digest of its definition. Whoever keeps a later hash, such as the one in a certificate, can
+A data set begins with the digest of its definition. A copy of a later hash, such as the one in a certificate, can
 tell whether any row before it was changed, taken out or put in.
 """
 
@@ -14,7 +14,7 @@ from pufferdp.basics.files import canonical_json
 
 VERSION: Final = "pufferdp-ledger/2"
 TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9._:-]{0,99}"
-"""What whoever charges may choose as its identity."""
+"""What a caller may choose as the identity of a charge."""
 
 
 def digest(text: str) -> str:

@@ -26,7 +26,7 @@ def new_identity() -> str:
 
 
 def check_identity(identity: object) -> str:
-    """A token as it may be chosen by whoever charges."""
+    """A token as a caller may choose it."""
     if not isinstance(identity, str) or not re.fullmatch(hash_chain.TOKEN, identity):
         raise ParameterError(
             f"identity is {identity!r}; it must be up to 100 letters, digits and signs of . _ : -, the first a letter "
@@ -49,8 +49,8 @@ def find_receipts(session: Session, identity: str) -> list[Receipt]:
 def repeated(session: Session, charges: Sequence[tuple[str, Charge]], identity: str) -> list[Receipt]:
     """The receipts of an earlier attempt at the same charges; none where there is none, refused where it was another.
 
-    An answer belongs to one charge. So whoever charges again because no receipt came may go on with the first one; who
-    has drawn an answer for it already may not draw another.
+    An answer belongs to one charge. So a caller who charges again because no receipt came may go on with the first one;
+    who has drawn an answer for it already may not draw another.
     """
     earlier = _find(session, identity)
     same = [(receipt.dataset, problem) for receipt, problem in earlier] == [(n, c.problem) for n, c in charges]

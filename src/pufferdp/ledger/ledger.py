@@ -30,7 +30,7 @@ from pufferdp.ledger.family import Family, all_names, refuse_taken_name
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_guarantee, refuse_other_kind
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
 from pufferdp.ledger.record_sums import add_up
-from pufferdp.ledger.refusals import Room, refuse_delta, refuse_other_model, refuse_other_ranges, room_for
+from pufferdp.ledger.refusals import Remaining, refuse_delta, refuse_other_model, refuse_other_ranges, remaining_for
 from pufferdp.ledger.segments import named_ranges
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session, unknown_charge
@@ -92,7 +92,7 @@ class Ledger:
     ) -> DataSet:
         """A new data set with its model, its adversary and its budget; none of them can be changed later.
 
-        With a delta the budget is approximate, and has room for releases that are. A data set for transition flows has
+        With a delta the budget is approximate, and allows approximate releases. A data set for transition flows has
         a ``FlowBudget`` in total variation, and no adversary. With a unit, such as a day, the budget is about whole
         periods: what a record loses counts as often as a period has records.
         """
@@ -167,7 +167,7 @@ class Ledger:
         by: str | None = None,
         otherwise: str | None = None,
     ) -> Ranges:
-        """The records that somebody names, in the columns by which the data set knows its records.
+        """The records that a caller names, in the columns by which the data set knows its records.
 
         Args:
             name: of the data set.
@@ -176,14 +176,14 @@ class Ledger:
             people: whose records; None: everybody's.
             order: the order column, where the data set has none yet or another is to be refused.
             by: the column of people, likewise.
-            otherwise: the order column where nobody has named one, for whoever only asks.
+            otherwise: the order column where none was named, for a query.
         """
         with self.store.reading() as session:
             _, state = self._find(session, name)
         columns = {"order": order or state.order or otherwise, "by": by or state.by}
         return named_ranges(name, state.unit, first=first, last=last, people=people, **columns)
 
-    def room(self, name: str, ranges: Ranges, longest: int) -> Room:
+    def remaining(self, name: str, ranges: Ranges, longest: int) -> Remaining:
         """What is left for one more release on some records of chains of this length, without charging it."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
@@ -199,10 +199,10 @@ class Ledger:
             width = (state.width or 1.0) if rule.model.real_valued else None
             tiny = Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges, width=width)
             then = state.after(tiny, "", sums)
-            most = self._room_beside(session, name, tiny)
-        return room_for(rule, then, spent, most)
+            most = self._remaining_beside(session, name, tiny)
+        return remaining_for(rule, then, spent, most)
 
-    def _room_beside(self, session: Session, name: str, tiny: Charge) -> float:
+    def _remaining_beside(self, session: Session, name: str, tiny: Charge) -> float:
         """The DP loss that all data sets of the same records have left for one more release."""
         family, most = self.family(session, [(name, tiny)]), math.inf
         family.refuse_mixed()

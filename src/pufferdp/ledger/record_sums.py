@@ -30,7 +30,7 @@ Piece = tuple[Cut, Cut, float]
 """A span with a sum that is the same all along it."""
 
 EVERYBODY: Final = 0
-"""In place of a crowd: charged on everybody, whoever they are."""
+"""In place of a crowd: charged on every person."""
 PEAK: Final = -1
 """In place of a crowd: the largest of all crowds."""
 LOSS: Final = "loss"
@@ -136,7 +136,7 @@ class Reading:
         ]
         if len(set().union(*(people for people, _ in own))) == sum(len(people) for people, _ in own):
             groups: list[tuple[tuple[str, ...], tuple[Span, ...]]] = [(people, (span,)) for people, span in own]
-        else:  # somebody has several parts
+        else:  # a person has several parts
             parts: dict[str, tuple[int, ...]] = {}
             for n, (people, _) in enumerate(own):
                 for person in people:
@@ -261,7 +261,7 @@ class RecordSums:
         return max(found, key=lambda piece: piece[2])
 
     def several(self, ranges: Ranges) -> bool:
-        """Whether somebody whom these ranges are about was charged on more than one segment, these included."""
+        """Whether a person whom these ranges are about was charged on more than one segment, these included."""
         reading = self._reading(ranges)
         if reading.everybody and (self.crowds or reading.groups):
             return True

@@ -67,7 +67,7 @@ def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, ch
         )
     if definition["adversary"] == "pufferfish":
         raise RefusedError(
-            f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
+            f"data set {name!r} was redacted before, and what a second redaction leaks was computed for one who "
             "knows no record, and everybody knows some by now: design both together with after= and published=, or "
             "keep the budget for bdp",
             value=charge.private,
@@ -107,7 +107,7 @@ def refuse_other_ranges(name: str, state: State, ranges: Ranges) -> None:
 
 
 def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
-    """A pure budget has no room for any delta."""
+    """A pure budget allows no delta."""
     if delta and not definition.get("delta"):
         raise RefusedError(
             f"the release has a delta of {delta:g}, and data set {name!r} keeps a pure budget: leave delta= out, or "
@@ -184,9 +184,9 @@ def over_budget(
             value=name,
         )
     if charge.dp_loss <= left and charge.dp_delta:
-        room = max(0.0, rule.allowed_delta(then) - state.deltas)
+        remaining = max(0.0, rule.allowed_delta(then) - state.deltas)
         return BudgetError(
-            f"{words}, in DP loss {down(left)}, and its delta {definition['delta']:g} leaves room for {down(room)} "
+            f"{words}, in DP loss {down(left)}, and its delta {definition['delta']:g} leaves {down(remaining)} "
             f"in DP; this release needs {up(charge.dp_delta)}: ask for a smaller delta=, or for none",
             value=name,
         )
@@ -215,7 +215,7 @@ def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None
 
 
 @dataclass(frozen=True)
-class Room:
+class Remaining:
     """What is left for one more release."""
 
     dp_loss: float
@@ -224,13 +224,13 @@ class Room:
     mechanism: str | None
 
 
-def room_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Room:
+def remaining_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Remaining:
     """What is left beside what was spent, read for the state that there would be; no more than ``most``."""
     left = min(rule.left(then, spent) or 0.0, most)
     guarantee = _largest_guarantee(rule.curve_at(then), left) if 0 < left <= LARGEST else None
     if guarantee is not None and not spent and not then.added and left < most:
         guarantee = rule.budget, guarantee[1]  # all of it, and not a little less
-    return Room(left, *(guarantee or (None, None)))
+    return Remaining(left, *(guarantee or (None, None)))
 
 
 def _largest_guarantee(curve: Lowest, left: float) -> tuple[float, str] | None:

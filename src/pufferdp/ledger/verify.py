@@ -1,7 +1,7 @@
 """A ledger recomputed: every hash, every charge (each distinct problem once), every total.
 
-What is found without help: a row edited, taken out, put in or moved by somebody who did not also compute every hash
-after it anew. Somebody who did has made a consistent ledger; the head in a certificate, kept elsewhere, gives it away.
+What is found without help: a row edited, taken out, put in or moved without also computing every hash
+after it anew. Doing so makes a consistent ledger; the head in a certificate, kept elsewhere, gives it away.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LedgerCheck(Paged):
     valid: bool
     problems: tuple[str, ...]
     unchecked: tuple[str, ...]
-    """Charges that are somebody's word and cannot be recomputed."""
+    """Charges that are stated and cannot be recomputed."""
     releases: int
     recomputed: int
     """Distinct problems whose charge was computed anew."""

@@ -1,4 +1,4 @@
-"""A model: what is believed about records, and everything that the rooms above may ask of it.
+"""A model: a distribution of records, and the interface for the layers above.
 
 `Model` has the generic way of answering, `RecordModel` that of a fixed list of records; series are in ``chain`` and
 real numbers in ``gaussian``. A model overrides what it can do better. Questions are asked by what a model can do
@@ -348,7 +348,7 @@ def _frozen(value: object) -> object:
 class RecordModel(Model):
     """A belief about a fixed list of records, each with its own states, or a class of such beliefs.
 
-    Whoever can list the outcomes has said everything: the rest follows by adding them up.
+    Listing the outcomes is enough: the rest follows by adding them up.
     """
 
     @property

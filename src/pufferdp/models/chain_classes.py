@@ -202,19 +202,21 @@ class MarkovInterval(SeriesModel):
         """The most inert chain of the box: every state stays as long as it may."""
         stay = np.diag(self.high)
         rest = self.low - np.diag(np.diag(self.low))
-        room = self.high - np.diag(np.diag(self.high)) - rest
+        headroom = self.high - np.diag(np.diag(self.high)) - rest
         missing = (1 - stay - rest.sum(axis=1))[:, None]
-        total = room.sum(axis=1, keepdims=True)
-        moves = rest + np.divide(room, total, out=np.zeros_like(room), where=total > 0) * np.clip(missing, 0, total)
+        total = headroom.sum(axis=1, keepdims=True)
+        moves = rest + np.divide(headroom, total, out=np.zeros_like(headroom), where=total > 0) * np.clip(
+            missing, 0, total
+        )
         np.fill_diagonal(moves, 1 - moves.sum(axis=1))
         return (MarkovChain(transition=moves, states=self.states, values=self.values),)
 
     @property
     def middle(self) -> MarkovChain:
         """On the way from low to high every row passes 1 once, and stays inside the box."""
-        low, room = self.low, self.high - self.low
-        share = (1 - low.sum(axis=1, keepdims=True)) / np.maximum(room.sum(axis=1, keepdims=True), 1e-300)
-        return MarkovChain(transition=low + share * room, states=self.states)
+        low, headroom = self.low, self.high - self.low
+        share = (1 - low.sum(axis=1, keepdims=True)) / np.maximum(headroom.sum(axis=1, keepdims=True), 1e-300)
+        return MarkovChain(transition=low + share * headroom, states=self.states)
 
     def nearest(self, chain: MarkovChain) -> MarkovChain:
         """Each row moved into the box by itself."""
@@ -371,5 +373,5 @@ def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
         return np.clip(float(np.interp(1.0, sums, bends)) * row, low, high)
     # What the belief allows cannot fill the row: the rest goes to what it rules out, and the distance is infinite.
     full = np.where(alive, np.clip(bends[-1] * row, low, high), low)
-    room = np.where(alive, 0.0, high - low)
-    return np.asarray(full + (1 - full.sum()) * room / max(room.sum(), 1e-300))
+    headroom = np.where(alive, 0.0, high - low)
+    return np.asarray(full + (1 - full.sum()) * headroom / max(headroom.sum(), 1e-300))

@@ -129,7 +129,7 @@ class JointTable(RecordModel):
         return read_only(self.listed[positive]), read_only(self.probabilities[positive])
 
     def given(self, known: Known) -> JointTable:
-        """The belief of somebody who knows this of some records."""
+        """The posterior of an adversary who knows this of some records."""
         rows, distribution = self.outcomes()
         fits = np.ones(len(rows), dtype=bool)
         for i, states in self.evidence(known).items():

@@ -160,7 +160,7 @@ class Pedigree(RecordModel):
 
     @property
     def record_models(self) -> tuple[RecordModel, ...]:
-        """The network: whoever can reason about networks can reason about families."""
+        """The network: what works for networks works for families."""
         return (self.network,)
 
     @property

@@ -248,7 +248,7 @@ def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
 def unwrapped(raw: Any) -> Any:
     """The certificate in the output of a release; refuses an output whose own numbers are not the certificate's.
 
-    Whoever is handed the file reads the numbers that come first, and ``verify`` vouches for those inside.
+    A reader of the file sees the numbers that come first, and ``verify`` vouches for those inside.
     """
     if not (isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw):
         return raw

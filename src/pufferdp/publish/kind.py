@@ -1,6 +1,6 @@
 """A kind of publication: what is made, certified, verified, charged and rechecked by the ledger in one way.
 
-A kind writes each field of its certificate as a claim, and the same claims check it: whoever verifies solves the stated
+A kind writes each field of its certificate as a claim, and the same claims check it: a verifier solves the stated
 problem again and compares leaf by leaf. What nobody can recompute is ``Stated``, and the kind lists it in
 ``unprovable`` with the reason; a field that is neither claimed nor listed cannot be made.
 """
@@ -308,7 +308,7 @@ class Kind(ABC, Generic[P, S, C]):
     def problem(self, certificate: C, **more: Any) -> P:
         """The problem that a certificate states; refuses one that cannot be.
 
-        ``more`` is what a certificate cannot hold and whoever verifies hands over, such as a function of one's own.
+        ``more`` is what a certificate cannot hold and a verifier hands over, such as a function of one's own.
         """
 
     @abstractmethod

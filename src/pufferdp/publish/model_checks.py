@@ -198,9 +198,7 @@ class CheckedGuarantee:
     @property
     def misfit(self) -> str:
         """What the guarantee adds where the data contradict the model, and the release was made nevertheless."""
-        return (
-            f" Warning: the data contradict the model, which was accepted: {self.sentence}" if self.rejected else ""
-        )
+        return f" Warning: the data contradict the model, which was accepted: {self.sentence}" if self.rejected else ""
 
     def to_dict(self) -> dict[str, Any] | None:
         """The field of a certificate; None where the model was not compared with data."""

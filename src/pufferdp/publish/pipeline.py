@@ -285,7 +285,7 @@ class Publication(ABC, Generic[P, S, E, R]):
         solution = self.solve(problem, exact)
         if self.account.has_ledger and self.draws_numbers:
             load_noise(self.sampler)
-        with self.room(exact), held():
+        with self.reserved_space(exact), held():
             if self.account.has_ledger:
                 self.progress(CHARGING)
             charged = self.charge(problem, solution)
@@ -334,8 +334,8 @@ class Publication(ABC, Generic[P, S, E, R]):
         solution: S = self.kind.solve(problem, self.progress)
         return solution
 
-    def room(self, exact: E) -> AbstractContextManager[object]:
-        """Room on disk for what will be written, from before the charge until it is; refused where there is none."""
+    def reserved_space(self, exact: E) -> AbstractContextManager[object]:
+        """Space on disk for what will be written, from before the charge until it is; refused where there is none."""
         return nullcontext()
 
     def charge(self, problem: P, solution: S) -> Charged:

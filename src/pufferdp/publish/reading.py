@@ -150,7 +150,7 @@ def _places(model: Model, coding: Coding) -> npt.NDArray[np.int64]:
 
 
 def check_people(model: Model, series: Series, records: int) -> None:
-    """Refuse a column that cuts a series into pieces which do not look like people, unless somebody vouches for it.
+    """Refuse a column that cuts a series into pieces which do not look like people, unless the caller vouches for it.
 
     How many records each value has, and in which order they come, is public.
     """
@@ -190,7 +190,7 @@ def check_people(model: Model, series: Series, records: int) -> None:
 def check_moves(model: Model, series: Series) -> None:
     """Refuse data with a move that the model calls impossible: its guarantee says nothing about them.
 
-    Whoever sees a release knows that there is none; certificates say so.
+    A release therefore reveals that there is none; certificates say so.
     """
     prior = series_of(model)
     if prior is not None and prior.rules_out:

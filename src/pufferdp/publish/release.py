@@ -23,7 +23,7 @@ from pufferdp.publish.series import Series
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.publish.measurements.publication import MeasurementRelease
-    from pufferdp.publish.tables.publication import Room, TableRelease
+    from pufferdp.publish.tables.publication import ReserveSpace, TableRelease
     from pufferdp.publish.tables.questions import Question
 
     Asked = str | Query | Question
@@ -64,7 +64,7 @@ class Request(TypedDict, total=False):
     ledger: Ledger | str | os.PathLike[str] | None
     dataset: str | None
     accept_misfit: bool
-    room: Room | None
+    reserved_space: ReserveSpace | None
     progress: Progress | None
 
 
@@ -126,7 +126,7 @@ def release(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
     accept_misfit: bool = False,
-    room: Room | None = None,
+    reserved_space: ReserveSpace | None = None,
     progress: Progress | None = None,
 ) -> Release | TableRelease | MeasurementRelease:
     """Release one answer, a table of answers, or what a DP algorithm of one's own returns.
@@ -172,7 +172,7 @@ def release(
         ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
         accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        room: called with about how many bytes a table has as CSV, before it is charged; may refuse.
+        reserved_space: called with about how many bytes a table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
     series = Series.of(
@@ -238,4 +238,6 @@ def release(
             )
     from pufferdp.publish.tables.publication import release_table
 
-    return release_table(series, query=query, per=per, groups=groups, split=split, sizes=sizes, room=room, **request)
+    return release_table(
+        series, query=query, per=per, groups=groups, split=split, sizes=sizes, reserved_space=reserved_space, **request
+    )

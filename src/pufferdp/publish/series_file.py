@@ -1,4 +1,4 @@
-"""The file of a published series: tried and given room before the charge, written after it, elsewhere if need be."""
+"""The file of a published series: tried and given space before the charge, written after it, elsewhere if need be."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class SeriesFile:
         """Where the series is, once it is written."""
 
     @contextmanager
-    def room(self, least: int = 0) -> Iterator[None]:
-        """Keep room for a series as large as the data, and for so many bytes at least."""
+    def reserved_space(self, least: int = 0) -> Iterator[None]:
+        """Reserve space for a series as large as the data, and for so many bytes at least."""
         if not self._account.has_ledger:  # what is not charged may fail when it is written
             yield
             return
@@ -54,7 +54,7 @@ class SeriesFile:
         else:
             size = max(size, least)
         place = self._place
-        with place.with_room(size) as self._place:
+        with place.with_space(size) as self._place:
             yield
         self._place = place
 

@@ -1,7 +1,7 @@
 """Who signed a certificate: Ed25519 over its canonical bytes, by the ``cryptography`` library, an extra.
 
 A certificate proves that its numbers follow from what it states. It does not prove who stated it: anybody can make one
-that is whole in itself. A signature ties it to a key, and whoever knows whose key that is knows where it comes from.
+that is whole in itself. A signature ties it to a key, and the owner of that key is its origin.
 """
 
 from __future__ import annotations

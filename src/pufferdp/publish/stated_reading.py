@@ -1,6 +1,6 @@
 """Whether the fields of a certificate that say how the data was read are possible together.
 
-The more independent pieces a series has, the less noise a release needs. Whoever verifies has no data to count the
+The more independent pieces a series has, the less noise a release needs. A verifier has no data to count the
 pieces, but the records, the pieces, the gaps, the time step and the time ranges bound each other: 2,016 pieces with 8
 hours between them do not fit into a week. Every release type states its reading in ``data``, and all of them are
 checked here.
@@ -203,8 +203,8 @@ class _Stated:
         # Two rows of one person never have the same time. Times are written to the microsecond unless they have more
         # digits; numbers may lie as close as they like.
         fine = 1 if any(end % 1000 for first, last, _ in ends for end in (first, last)) else 1000
-        room = span / fine if self.ranges.unit != "number" else Fraction(rows if span else 0)
-        if rows - people > room:
+        headroom = span / fine if self.ranges.unit != "number" else Fraction(rows if span else 0)
+        if rows - people > headroom:
             yield f"data.records is {self.records}; that many records do not lie in data.ranges of {self._words(span)}"
         least = sum(count * (1 if first == last else 2) for first, last, count in ends)
         if tight and rows < least:

@@ -1,6 +1,6 @@
 """Whether released numbers are accurate enough to be useful: one rule for plans, answers, tables and flows.
 
-Everything here follows from what a plan or a certificate states, so that whoever verifies can repeat it.
+Everything here follows from what a plan or a certificate states, so that a verifier can repeat it.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def read_and_verify(
     seconds: float = SECONDS,
     model: ModelLike | None = None,
 ) -> tuple[dict[str, Any], Verification]:
-    """The content that was verified, and what was found: whoever reads the file again may read another one."""
+    """The content that was verified, and what was found: the file may have changed when it is read again."""
     seconds = checks.epsilon(seconds, "seconds")
 
     def work() -> tuple[dict[str, Any], Verification]:

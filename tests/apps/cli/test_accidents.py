@@ -40,7 +40,7 @@ SECRET = "patient-4711"
 ERRORS: dict[str, Callable[[], Exception]] = {
     "a conversion": lambda: ValueError(f"could not convert string to float: '{SECRET}'"),
     "memory": lambda: MemoryError(SECRET),
-    "a full disk": lambda: OSError(errno.ENOSPC, f"no room for {SECRET}"),
+    "a full disk": lambda: OSError(errno.ENOSPC, f"no space for {SECRET}"),
     "the engine": lambda: duckdb.ConversionException(f"Could not convert string '{SECRET}' to INT32"),
 }
 

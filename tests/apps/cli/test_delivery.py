@@ -449,7 +449,7 @@ def test_no_room_for_a_series(name: str, run: Run, folder: Path, monkeypatch: py
     monkeypatch.setattr(places, "_allocate", allocate)
     result = run(*verb.asked())
     assert result.code == 2
-    assert "there is no room for about" in result.err
+    assert "there is no space for about" in result.err
     assert listing(folder) == before
     assert charges() == []
 

@@ -29,7 +29,7 @@ CANDIDATE_KEYS = {
 }  # fmt: skip
 CERTIFICATE_KEYS = {
     "schema", "pufferdp", "created", "guarantee", "model", "model_sha256", "query", "mechanism", "calibration", "noise",
-    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "denoised", "warnings",
+    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "model_estimate", "warnings",
     "ledger", "sha256",
 }  # fmt: skip
 
@@ -220,7 +220,7 @@ def test_a_release_is_made(
     assert result.code == 0, result.err
     assert ("guarantees next to nothing" in result.err) == bool(result.err) == large
     release = result.json
-    assert set(release) == {"verdict", "answer", "intervals", "estimate", "denoised", "labels", "certificate"}
+    assert set(release) == {"verdict", "answer", "intervals", "estimate", "model_estimate", "labels", "certificate"}
     assert set(release["certificate"]) == CERTIFICATE_KEYS
     assert finite(release)
     names = model.get("states") or [str(n) for n in range(len(model["transition"]))]

@@ -106,7 +106,7 @@ def test_they_do_not_look_at_the_model():
     ]
     assert made[0].answer == made[1].answer
     assert made[0].intervals == made[1].intervals
-    assert made[0].denoised != made[1].denoised
+    assert made[0].model_estimate != made[1].model_estimate
 
 
 def test_an_exact_answer_has_a_range_of_one_number():
@@ -146,8 +146,8 @@ def misfit():
 
 
 def test_a_model_that_fails_its_test_leaves_its_posterior_out(misfit):
-    assert misfit.denoised.mean is misfit.denoised.low is misfit.denoised.high is None
-    assert misfit.denoised.surprise < 1e-3
+    assert misfit.model_estimate.mean is misfit.model_estimate.low is misfit.model_estimate.high is None
+    assert misfit.model_estimate.surprise < 1e-3
     assert MISFIT in misfit.certificate.warnings
     assert "if the model is right" not in str(misfit)
     checked = verify(misfit.certificate)

@@ -54,8 +54,8 @@ def test_the_best_mechanism_is_private_and_best(name, epsilon):
     for count in range(5):  # series with the same count are treated alike
         assert np.ptp(only.mechanism[:, np.indices(distribution.shape).sum(axis=0).ravel() == count], axis=1).max() == 0
     assert best.error <= only.error + SOLVER
-    assert only.error <= we.denoised + SOLVER
-    assert we.denoised <= min(we.clamped, without_data(chain, 4)) + 1e-12
+    assert only.error <= we.model_estimate + SOLVER
+    assert we.model_estimate <= min(we.clamped, without_data(chain, 4)) + 1e-12
     assert we.clamped <= we.raw
 
 
@@ -84,5 +84,9 @@ def test_our_errors_by_summing_over_outputs(name):
     joint = distribution * q ** np.abs(outputs[:, None] - counts) * (1 - q) / (1 + q)
     by_count = np.stack([joint[:, counts == c].sum(axis=1) for c in range(n + 1)], axis=1)
     half = np.cumsum(by_count, axis=1) >= by_count.sum(axis=1, keepdims=True) / 2
-    for found, estimate in ((we.raw, outputs), (we.clamped, outputs.clip(0, n)), (we.denoised, half.argmax(axis=1))):
+    for found, estimate in (
+        (we.raw, outputs),
+        (we.clamped, outputs.clip(0, n)),
+        (we.model_estimate, half.argmax(axis=1)),
+    ):
         assert found == pytest.approx(float((joint * np.abs(estimate[:, None] - counts)).sum()), abs=1e-9)

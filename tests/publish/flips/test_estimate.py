@@ -1,4 +1,4 @@
-"""Estimates from sanitised series: no bias, and intervals that hold as often as they say. Seeds are fixed."""
+"""Estimates from privatised series: no bias, and intervals that hold as often as they say. Seeds are fixed."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def test_a_file_and_its_certificate_are_enough(tmp_path: Path):
     true = np.bincount(x)
     assert (found.counts.low <= true).all()
     assert (true <= found.counts.high).all()
-    (denoised,) = pufferdp.denoise_flips(tmp_path / "out.csv", done.certificate)
-    guesses = denoised.argmax(axis=1)
+    (model_estimate,) = pufferdp.posterior_of_flips(tmp_path / "out.csv", done.certificate)
+    guesses = model_estimate.argmax(axis=1)
     flipped = pufferdp.flip(
         tmp_path / "in.csv", model=model, column="state", epsilon=6.0, sampler=SeededSampler(1)
     ).states
     assert (guesses != x).mean() < 0.6 * (flipped != x).mean()
-    with pytest.raises(pufferdp.CertificateError, match="sanitised series"):
+    with pytest.raises(pufferdp.CertificateError, match="privatised series"):
         pufferdp.estimate_flips(tmp_path / "out.csv", {"schema": "other"})
 
 
@@ -102,8 +102,8 @@ def test_a_class_has_no_one_posterior(tmp_path: Path):
     (tmp_path / "in.csv").write_text("state\n" + "0\n1\n" * 20)
     done = pufferdp.flip(tmp_path / "in.csv", model=both, column="state", epsilon=3.0, out=tmp_path / "out.csv")
     with pytest.raises(pufferdp.NotApplicableError, match="class"):
-        pufferdp.denoise_flips(tmp_path / "out.csv", done.certificate)
-    (found,) = pufferdp.denoise_flips(tmp_path / "out.csv", done.certificate, model=chain)
+        pufferdp.posterior_of_flips(tmp_path / "out.csv", done.certificate)
+    (found,) = pufferdp.posterior_of_flips(tmp_path / "out.csv", done.certificate, model=chain)
     assert found.sum(axis=1) == pytest.approx(1)
 
 

@@ -242,7 +242,7 @@ def test_the_series_stands_beside_its_times(devices: list[tuple[Path, dict[str, 
     assert one[names].equals(two[names])
     assert two["published"].tolist() == shuffled["state"].iloc[two["row"] - 1].tolist()
     assert one["time"].tolist() == pd.read_csv(file)["time"].tolist()
-    (probabilities,) = pufferdp.denoise_flips(file, certificate)
+    (probabilities,) = pufferdp.posterior_of_flips(file, certificate)
     assert one[["P(rest)", "P(active)"]].to_numpy() == pytest.approx(probabilities)
     plain.write_series(tmp_path / "out.csv")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 201
@@ -272,7 +272,7 @@ def test_people_in_one_file_are_chains_of_their_own(tmp_path: Path) -> None:
     for _, part in found.groupby("who"):
         (own,) = [  # each person alone
             p
-            for p in pufferdp.denoise_flips(tmp_path / "out.csv", made.certificate)
+            for p in pufferdp.posterior_of_flips(tmp_path / "out.csv", made.certificate)
             if p[0, 0] == part["P(rest)"].iloc[0]
         ]
         assert part["P(rest)"].to_numpy() == pytest.approx(own[:, 0])
@@ -303,7 +303,7 @@ def test_a_certificate_is_verified_first(devices: list[tuple[Path, dict[str, Any
         pufferdp.estimate(file, {**certificate, "labels": ["active", "rest"]})
     with pytest.raises(CertificateError, match="does not hold"):
         pufferdp.estimate(file, forged(certificate, matrix=[[0.9, 0.1], [0.1, 0.9]]))
-    with pytest.raises(CertificateError, match="not one of a sanitised series"):
+    with pytest.raises(CertificateError, match="not one of a privatised series"):
         pufferdp.estimate(file, {"schema": "other"})
     with pytest.raises(DataError, match="has 150 records, and its certificate is of one with 200"):
         pufferdp.estimate(other, certificate)

@@ -1,4 +1,4 @@
-"""Sanitised series: files, frames and streams in, the same rows out, and a certificate that can be recomputed."""
+"""Privatised series: files, frames and streams in, the same rows out, and a certificate that can be recomputed."""
 
 from __future__ import annotations
 

@@ -72,11 +72,11 @@ def figure_2(
             "exact": "exact loss",
         },
         notes=(
-            f"{databases} series of {RECORDS} records for each theta, each sanitised {outputs} times with "
+            f"{databases} series of {RECORDS} records for each theta, each privatised {outputs} times with "
             f"{DP_EPSILON}-DP noise: how often record {TARGET} is guessed. DP bound: e^epsilon/(1+e^epsilon), the "
             "paper's 0.622. paper: this bound, which its text says the single-bit attacker keeps.",
             "charges: the epsilon of DP that would allow this success, log p/(1-p), for either attacker. exact loss: "
-            "the largest log-likelihood ratio over all outputs, for someone who knows no record; a charge is an "
+            "the largest log-likelihood ratio over all outputs, for an adversary who knows no record; a charge is an "
             "average, and but for chance never above it.",
             f"The single-bit attacker's success is the bound itself; a rate between {low:.4f} and {high:.4f} is chance "
             "(95 %, Clopper-Pearson). Outputs of one series are correlated, so the other rates vary more.",

@@ -78,7 +78,7 @@ def _transitions(lengths: Lengths) -> int:
 
 
 def sleepers(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
-    """The chain of all nights, the lengths of all pieces, and those of each person, whoever has least first."""
+    """The chain of all nights, the lengths of all pieces, and those of each person, fewest first."""
     with path.open(newline="", encoding="utf-8") as file:
         nights = list(csv.DictReader(file))
     try:

@@ -151,7 +151,7 @@ def errors(
             "transitions, simulated under the model with a fixed seed; kappa of the log repair is the best for each "
             "noise. ratio: poster log over our best. guess: the error of publishing the model's own flow without "
             "looking at the data.",
-            "Whoever hides a wide orbit hides what the data say beyond the model: from eta 0.001 on no release is "
+            "Hiding a wide orbit hides what the data say beyond the model: from eta 0.001 on no release is "
             "better than the model itself.",
         ),
         drawing=Drawing(

@@ -57,7 +57,7 @@ def main() -> None:
             code = _run()
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except BrokenPipeError:  # whoever reads the output has gone: end quietly
+        except BrokenPipeError:  # the reader of the output has gone: end quietly
             silence(sys.stdout)
             code = code or 141
         except OSError as error:

@@ -1,4 +1,4 @@
-"""``pufferdp attack``: how often attackers are right about a sanitised series."""
+"""``pufferdp attack``: how often attackers are right about a privatised series."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pufferdp.basics.errors import ParameterError
 
 def attack(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain that attackers know.")],
-    data: Annotated[str | None, typer.Argument(help="A sanitised series: CSV or Parquet; none with --length.")] = None,
-    column: Annotated[str | None, typer.Option("--column", help="Column with the sanitised states.")] = None,
+    data: Annotated[str | None, typer.Argument(help="A privatised series: CSV or Parquet; none with --length.")] = None,
+    column: Annotated[str | None, typer.Option("--column", help="Column with the privatised states.")] = None,
     rho: Annotated[
         str | None, typer.Option("--rho", help="Probability of a flip: R0,R1 for two states, or one for any number.")
     ] = None,
@@ -40,7 +40,7 @@ def attack(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Attack a sanitised series, or series drawn from a model, and say how often attackers are right."""
+    """Attack a privatised series, or series drawn from a model, and say how often attackers are right."""
     from pufferdp.assess.attack.attack import attack_file, attack_simulated
     from pufferdp.assess.attack.attackers import Learned
     from pufferdp.basics import checks
@@ -48,13 +48,13 @@ def attack(
     from pufferdp.report.pages.assess import attack_success
 
     if (data is None) == (length is None):
-        raise ParameterError("give either DATA (a sanitised series) or --length (series drawn from the model)")
+        raise ParameterError("give either DATA (a privatised series) or --length (series drawn from the model)")
     drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
     order = options.order_of(order, rows_in_order)
     read = {"column": column, "rho": rho, "truth": truth, "order": order}
     for name, value in drawn.items() if data is not None else read.items():
         if value is not None:
-            where = "drawn series (--length)" if data is not None else "a sanitised series (DATA)"
+            where = "drawn series (--length)" if data is not None else "a privatised series (DATA)"
             raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
     outputs = Outputs({"figure": figure}, sources={"the data": data, "the model": model}, overwrite=overwrite)
     prior = load_model(model)
@@ -63,7 +63,7 @@ def attack(
         if data is not None:
             for name, value in (("column", column), ("rho", rho)):
                 if value is None:
-                    raise ParameterError(f"{name} is missing; a sanitised series needs --column and --rho")
+                    raise ParameterError(f"{name} is missing; a privatised series needs --column and --rho")
             result = attack_file(
                 data,
                 model=prior,

@@ -117,6 +117,6 @@ def fit(
         with outputs.delivery(content, receipt, published=True) as delivery:
             written = delivery.json("out", content)
             where = f"Model: {out}" if written else plain_json(content)
-            # The checks are for whoever owns the data: they are shown, and stay out of the model file.
+            # The checks are for the owner of the data: they are shown, and stay out of the model file.
             delivery.show(advised(result.to_dict()), lambda: f"{methods(str(result))}\n{where}", as_json)
             delivery.write("figure", fit_chart(result).save)

@@ -1,4 +1,4 @@
-"""``pufferdp flip``: a sanitised series, from a file or as a stream."""
+"""``pufferdp flip``: a privatised series, from a file or as a stream."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def flip(
             if value is not None:
                 raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
         if as_json:
-            raise ParameterError("a stream goes to stdout, so there is no room for --json; use --certificate FILE")
+            raise ParameterError("a stream goes to stdout, which cannot also carry --json; use --certificate FILE")
         if sys.stdin is None or sys.stdout is None:
             raise ParameterError("stdin or stdout is closed; a stream comes from one and goes to the other")
         result = outputs.make(lambda: flip_stream(sys.stdin.buffer, sys.stdout.buffer, **request))
@@ -133,7 +133,7 @@ def flip(
             raise typer.Exit(128 + outputs.stopped)
         return
     if out is None:
-        raise ParameterError("out is missing; name the file for the sanitised series with --out")
+        raise ParameterError("out is missing; name the file for the privatised series with --out")
     from pufferdp.publish.flips.publication import flip as make_flip
 
     with options.progress() as progress:

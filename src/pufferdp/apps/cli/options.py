@@ -246,13 +246,15 @@ def epsilon_of(
     with Ledger(ledger) as budget_ledger:
         longest = budget_ledger.dataset(dataset).longest or MOST_RECORDS
         ranges = budget_ledger.ranges(dataset, first=first, last=last, otherwise="order")
-        room = budget_ledger.room(dataset, ranges, longest if first is None and last is None else MOST_RECORDS)
+        remaining = budget_ledger.remaining(
+            dataset, ranges, longest if first is None and last is None else MOST_RECORDS
+        )
     fits = "no release fits"
-    if room.epsilon is not None:
-        fits = f"--epsilon {room.epsilon:.10g} --mechanism {room.mechanism} fits"
+    if remaining.epsilon is not None:
+        fits = f"--epsilon {remaining.epsilon:.10g} --mechanism {remaining.mechanism} fits"
     raise ParameterError(
-        f"epsilon is 'left'; it must be a number. Data set {dataset!r} has a DP loss of {down(room.dp_loss)} left for "
-        f"these records: {fits}",
+        f"epsilon is 'left'; it must be a number. Data set {dataset!r} has {down(remaining.dp_loss)} of DP loss left "
+        f"for these records: {fits}",
         value=value,
     )
 

@@ -164,13 +164,13 @@ def plan(
         prior = load_model(model)
         account = None
         if ledger is not None and dataset is not None:
-            from pufferdp.publish.answers.room import LedgerRoom
+            from pufferdp.publish.answers.remaining_budget import RemainingBudget
 
             part = part or first is not None or last is not None
             longest = (
                 None if part else max([*(several or []), *([] if length is None else [_whole(length)])], default=1)
             )
-            account = LedgerRoom.of(ledger, dataset, prior, adversary, longest, first, last)
+            account = RemainingBudget.of(ledger, dataset, prior, adversary, longest, first, last)
         result = make_plan(
             prior,
             query,

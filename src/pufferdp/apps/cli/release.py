@@ -189,7 +189,7 @@ def release(
         raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
     signer = None if sign is None else Signer(sign)
     prior = load_model(model)
-    with options.progress(scanned) as progress, outputs.rooms("out") as room:
+    with options.progress(scanned) as progress, outputs.reserved_spaces("out") as reserved_space:
         result = outputs.make(
             lambda: make_release(
                 data,
@@ -199,7 +199,7 @@ def release(
                 secrets=own,
                 delta=0.0 if delta is None else options.number("delta", delta),
                 unit=unit,
-                room=room,
+                reserved_space=reserved_space,
                 **{**request, **asked},
                 progress=progress,
             )

@@ -42,7 +42,7 @@ def serve(
         if as_json:
             print(json.dumps({"url": url}), flush=True)
         else:
-            print(f"pufferdp is at {url}\nIt answers on this machine only, to whoever has this address.", flush=True)
+            print(f"pufferdp is at {url}\nIt answers on this machine only, to anyone who has this address.", flush=True)
             print("Nothing leaves the machine. Ctrl-C ends it, and what was uploaded is forgotten.", flush=True)
         if browse:
             import webbrowser

@@ -236,7 +236,9 @@ class Page:
             return self._keep_model("model.json", result, {**arguments, "source": data})
 
         def released(result: dict[str, Any]) -> dict[str, Any]:
-            whole = {k: result[k] for k in ("answer", "intervals", "estimate", "denoised", "labels", "certificate")}
+            whole = {
+                k: result[k] for k in ("answer", "intervals", "estimate", "model_estimate", "labels", "certificate")
+            }
             # As text, too: a script would write 1.0 as 1, and the hash is over what is written.
             result["written"] = _json(result["certificate"])
             return _with_downloads(session, result, {"release.json": _json(whole), "report.html": result["report"]})
@@ -307,7 +309,7 @@ class Page:
 
 
 class Lines(Response):
-    """Lines as they come. Whoever goes away stops the work at once."""
+    """Lines as they come. A client that disconnects stops the work at once."""
 
     def __init__(self, lines: AsyncGenerator[bytes]) -> None:
         self.lines = lines
@@ -334,7 +336,7 @@ class Lines(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async with aclosing(self.lines) as lines:
             async for line in lines:
-                async with asyncio.timeout(SLOW):  # whoever asks and does not listen must not hold a worker
+                async with asyncio.timeout(SLOW):  # a client that does not read must not hold a worker
                     await send({"type": "http.response.body", "body": line, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -439,7 +441,7 @@ class Server(uvicorn.Server):
     """A server that always ends its workers in order: a second Ctrl-C must not cut off what is charged."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end; whoever asks again does not skip anything."""
+        """Begin to end; a repeated request skips nothing."""
         super().handle_exit(sig, frame)
         self.force_exit = False
 

@@ -33,7 +33,7 @@ class AnswerFolder:
 
     @property
     def pattern(self) -> str:
-        """What the files are called, in words for whoever looks for one."""
+        """What the files are called, in words for a user who looks for one."""
         return str(self.folder / f"{self.ledger}-DATASET-row-N.json")
 
     def check(self) -> None:

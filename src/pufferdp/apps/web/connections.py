@@ -22,7 +22,7 @@ class PromptProtocol(H11Protocol):
     """HTTP where the head of a request must come within ``SLOW`` seconds of its first byte, or of the connection."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Somebody has come, and has to say something."""
+        """A client has connected and must send a request."""
         super().__init__(*arguments, **options)
         self._due: asyncio.TimerHandle | None = None
         self._watch()
@@ -36,7 +36,7 @@ class PromptProtocol(H11Protocol):
             self._forgive()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever has gone is not waited for."""
+        """A client that has gone is not waited for."""
         self._forgive()
         super().connection_lost(exc)
 

@@ -1,7 +1,7 @@
 """Who is answered: only this machine, only with the token, only the page itself. And what its answers may do.
 
 The token is the first part of every path. A cookie would be sent to every server on 127.0.0.1, whatever its port, and
-pages of those servers could make calls with it; whoever does not know the path gets nothing here.
+pages of those servers could make calls with it; without the path there is nothing here.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Session:
     """What the page comes with: it is never forgotten."""
 
     def keep_file(self, file: MemoryFile, key: str | None = None) -> str:
-        """Keep an upload, or under a key what is bundled; the oldest uploads make room."""
+        """Keep an upload, or under a key what is bundled; the oldest uploads are deleted."""
         key = self._key(key)
         self.files[key] = file
         while sum(len(upload.content) for upload in self.files.values()) > MOST and self._forget(self.files, key):

@@ -1,8 +1,8 @@
 """Work is done in processes beside the server: it stays responsive, and work that nobody waits for can be ended.
 
-A worker is one process that does one job after the other. Whoever stops listening to a job stops it: the job is told
+A worker is one process that does one job after the other. A job stops when its listener leaves: the job is told
 to end at its next step, and its process is ended where that takes longer than ``PATIENCE``. A job that charges asks
-before it does. Once it may, it is never ended: everybody waits for it, also whoever ends the server.
+before it does. Once it may, it is never ended: everything waits for it, also the end of the server.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Worker:
         """While a job may have charged: set once it has ended."""
 
     async def start(self) -> asyncio.subprocess.Process:
-        """The process, a new one where there is none. Whoever stops waiting for it leaves it to the next."""
+        """The process, a new one where there is none. A caller that stops waiting leaves it to the next."""
         if self._process is not None and self._process.returncode is None:
             return self._process
         if self._starting is None:
@@ -82,7 +82,7 @@ class Worker:
         return self._process
 
     async def _read(self, process: asyncio.subprocess.Process, messages: asyncio.Queue[Message]) -> None:
-        """Whole messages from the process, so that whoever stops reading cannot stop in the middle of one."""
+        """Whole messages from the process, so that a reader cannot stop in the middle of one."""
         assert process.stdout is not None
         alive = True
         while alive:

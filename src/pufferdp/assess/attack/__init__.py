@@ -1,1 +1,1 @@
-"""Attackers on sanitised series, and how often they are right."""
+"""Attackers on privatised series, and how often they are right."""

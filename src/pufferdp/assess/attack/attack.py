@@ -1,4 +1,4 @@
-"""Attack a sanitised series, or many drawn from a model."""
+"""Attack a privatised series, or many drawn from a model."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class AttackReport(Paged):
 
     @property
     def exact(self) -> float | None:
-        """The loss towards someone who knows no record, like the attackers; None with more than two states."""
+        """The loss towards an adversary who knows no record, like the attackers; None with more than two states."""
         return self.losses["pufferfish"] if len(self.channel) == 2 else None
 
     @property
@@ -273,7 +273,7 @@ def attack_series(
     attackers: Sequence[Attacker] = ATTACKERS,
     progress: Progress | None = None,
 ) -> AttackReport:
-    """Attack one sanitised series, in state numbers. Without the truth, success is what the model expects."""
+    """Attack one privatised series, in state numbers. Without the truth, success is what the model expects."""
     model = as_model(model)
     chain, table = one_chain(model), channel_of(channel, model)
     rows = _codes("outputs", outputs, table)
@@ -308,7 +308,7 @@ def attack_file(
     learned: Learned | None = None,
     progress: Progress | None = None,
 ) -> AttackReport:
-    """Attack a file or frame with a column of sanitised states and, at will, one with the true ones.
+    """Attack a file or frame with a column of privatised states and, at will, one with the true ones.
 
     ``order`` is the column to sort by, or ``"rows"``, as in ``Series``.
     """

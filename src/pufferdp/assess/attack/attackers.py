@@ -1,4 +1,4 @@
-"""Attackers on a sanitised series: each sees the outputs, knows the model and the channel, and guesses every record."""
+"""Attackers on a privatised series: each sees the outputs, knows model and channel, and guesses every record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ States = npt.NDArray[np.intp]
 
 
 class Attacker(Protocol):
-    """Guesses the true states behind sanitised ones. It knows no record."""
+    """Guesses the true states behind privatised ones. It knows no record."""
 
     @property
     def name(self) -> str:

@@ -47,7 +47,7 @@ from pufferdp.models.files.json import ModelLike, as_model
 
 @dataclass(frozen=True, kw_only=True)
 class AuditAttack(Paged):
-    """Somebody who looks for one event in the output, and what they learn from it."""
+    """An adversary who looks for one event in the output, and what they learn from it."""
 
     adversary: Adversary
     """The kind of adversary that was played."""
@@ -72,7 +72,7 @@ class AuditAttack(Paged):
     delta: float
     """What the claim allows the event to be likelier by; 0 where it is pure."""
     before: float
-    """How likely the value is before the release, of the two, to somebody who knows that much."""
+    """How likely the value is before the release, of the two, to an adversary who knows that much."""
     right: float
     """How often they are right, at least, when they see the event."""
     computed: bool = False
@@ -152,8 +152,8 @@ class AuditReport(Paged):
     def lower(self) -> float:
         """To the adversary that was played the mechanism leaks at least this beside ``upper_delta``.
 
-        What tests the DP claim is about another adversary, who knows all other records. Only somebody who may know any
-        records may be that one too.
+        What tests the DP claim is about another adversary, who knows all other records. Only an adversary who may know
+        any records may be that one too.
         """
         return 0.0 if self.worst is None else self.worst.proves(self.upper_delta)
 
@@ -456,7 +456,7 @@ def _attack(situation: Situation, likelier: float, other: float, kind: Adversary
     prior, i = situation.prior, situation.target
     odds = prior_odds(situation, likelier, other)
     return AuditAttack(
-        # Whoever knows all other records tests the claim, in whatever search they were found.
+        # The adversary who knows all other records tests the claim, in whatever search it was found.
         adversary=Adversary.DP if len(situation.known) == prior.records - 1 else kind,
         record=prior.name(i),
         knows=situation.knows(),

@@ -52,7 +52,7 @@ def density_of(sample: Floats) -> Density:
     """The self-consistent estimate: the transform of the sample, each frequency kept as far as it stands out."""
     n = len(sample)
     low, high = sample.min(), sample.max()
-    margin = (high - low) / 4 or 1.0  # the transform goes round in a circle; room keeps the ends apart
+    margin = (high - low) / 4 or 1.0  # the transform goes round in a circle; the margin keeps the ends apart
     cells, edges = np.histogram(sample, bins=_GRID, range=(low - margin, high + margin))
     seen = np.fft.rfft(cells / n)
     power = np.abs(seen) ** 2

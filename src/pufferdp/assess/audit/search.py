@@ -1,4 +1,4 @@
-"""From few runs of many situations to many runs of one: the search for whoever learns most.
+"""From few runs of many situations to many runs of one: the search for the worst-case adversary.
 
 Windows are tried with few runs each, then other values of the known records and steps around the best with more. A few
 finalists are compared, the event of the best is chosen anew on a large sample, and fresh runs bound its probabilities.
@@ -329,13 +329,13 @@ class Experiment:
         return trial.with_choice(best)
 
     def _two_samples(self, trial: Trial, runs: int) -> tuple[Outputs, Outputs]:
-        """Outputs for either value, as many as there is room for."""
+        """Outputs for either value, as many as are kept."""
         outputs = []
         for value, size in zip((trial.likelier, trial.other), trial.split(runs, self.slack, self.least), strict=True):
-            parts, room = [], _KEPT_TRIALS
+            parts, headroom = [], _KEPT_TRIALS
             for part in self.outputs(trial.situation, value, size):
-                parts.append(part[: max(0, room // part.shape[1])])
-                room -= part.size
+                parts.append(part[: max(0, headroom // part.shape[1])])
+                headroom -= part.size
             outputs.append(np.concatenate(parts))
         return outputs[0], outputs[1]
 
@@ -414,7 +414,7 @@ def _checked(outputs: Outputs, rows: int) -> Outputs:
 
 
 def prior_odds(situation: Situation, likelier: float, other: float) -> float:
-    """How much likelier the value is than the other before anything is released, to somebody who knows that much."""
+    """The prior odds of the value against the other, for this adversary."""
     logs = [situation.prior.log_probability(situation.given(value)) for value in (likelier, other)]
     return math.exp(min(700.0, logs[0] - logs[1]))
 

@@ -28,7 +28,7 @@ _MOST_TARGETS: Final = 12
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """What somebody believes and knows, and the record they want."""
+    """An adversary's prior, the records they know, and the one they target."""
 
     prior: Prior
     target: int
@@ -165,8 +165,8 @@ def informed_by(prior: Prior, worst: WorstAlgorithm, generator: np.random.Genera
     n, i = prior.records, prior.records // 2 if worst.record is None else worst.record - 1
     labels = list(prior.chain.labels)
     sides = [
-        (room if side.known is None else min(room, side.known[0] - 1), side.known)
-        for side, room in ((worst.before, i), (worst.after, n - 1 - i))
+        (headroom if side.known is None else min(headroom, side.known[0] - 1), side.known)
+        for side, headroom in ((worst.before, i), (worst.after, n - 1 - i))
     ]
     ends = tuple(None if known is None else float(labels.index(known[1])) for _, known in sides)
     out = dict[object, Situation]()

@@ -214,7 +214,7 @@ class TightCurve:
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss, up to the tolerance, that leaks at most ``epsilon``; 0 where there is none."""
-        # A machine that rounds otherwise may end on another upper end within the tolerance: there is room for that.
+        # A machine that rounds otherwise may end on another upper end within the tolerance: a margin covers that.
         tolerance = max(part.tolerance for _, _, part in self._parts)
         allowed = inputs.target(epsilon) / (1 + tolerance / 4)
         loss = allowed

@@ -86,7 +86,7 @@ def side_bound(loss: float, log_odds: Sequence[float]) -> float:
 def log_quotients(low: Floats, high: Floats) -> Floats:
     """The largest log P(s,u)/P(s,u') of each row s between two tables, (k, m, m); −∞ where P(s,u) is 0.
 
-    Rows sum to 1: where one entry is as large as it may be, the others must have room.
+    Rows sum to 1: where one entry is as large as it may be, the others must be able to make up for it.
     """
     u, v = np.s_[:, :, None], np.s_[:, None, :]
     most, least = (1 - (table.sum(axis=1)[:, None, None] - table[u] - table[v]) for table in (low, high))

@@ -78,7 +78,7 @@ class Profile:
         self.sizes, self.first, self.end = sizes, 1 + np.cumsum(sizes) - sizes, 1 + int(sizes.sum())
 
     def _extend(self, steps: int) -> int:
-        """Make room for some more steps; return how many there are."""
+        """Extend the arrays by some steps; return their number."""
         new: list[int] = []
         distance = self.end
         while len(new) < steps and distance <= self.depth:
@@ -418,8 +418,8 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         least[..., -1], most[..., -1] = side.prior[..., :-1].min(axis=2), side.prior[..., :-1].max(axis=2)
     ends = side.bounds()
     with np.errstate(invalid="ignore"):
-        room = np.clip(ends - level, side.tolerance * level, 0.05 * level)
-        wants = [np.where(seen, part, np.nan) for part in (level - room - most, level - least)]
+        headroom = np.clip(ends - level, side.tolerance * level, 0.05 * level)
+        wants = [np.where(seen, part, np.nan) for part in (level - headroom - most, level - least)]
         top = np.where(seen, np.minimum(ends, 2 * level + 1) - least, -np.inf).max(axis=(1, 2))
     added = side.reached()
     wanted = np.maximum(np.where(np.isfinite(need), need, 0.0).max(axis=1), added)

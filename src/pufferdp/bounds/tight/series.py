@@ -229,9 +229,9 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     A few μ are enough for most rows. What they miss is covered more finely for the others.
     """
     goal = out.lower[problem.group[at]] * (1 + 0.9 * tolerance)
-    room, exact = goal - problem.own[at], problem.records is not None
-    level = room * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
-    levels = np.array([level, room - level])
+    headroom, exact = goal - problem.own[at], problem.records is not None
+    level = headroom * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
+    levels = np.array([level, headroom - level])
     sides = (1,) if problem.alike else (0, 1)
     grids = [
         first_grid(problem.sides[i], problem.rows[i].pick(at), levels[i][:, None], (1, 1.5, 2.5, 4)) for i in (0, 1)

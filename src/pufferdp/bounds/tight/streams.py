@@ -211,7 +211,7 @@ def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[flo
 
     def largest(fits: Callable[[float], bool]) -> float:
         found = largest_loss(lambda own: own if own <= loss or fits(own) else math.inf, target, TOLERANCE)
-        # Room for the next search: its brackets may end elsewhere within the tolerance.
+        # A margin for the next search: its brackets may end elsewhere within the tolerance.
         return max(found / (1 + 2 * TOLERANCE), loss)
 
     both = largest(lambda own: _fits(small, loss, (own, own), target, adversary))

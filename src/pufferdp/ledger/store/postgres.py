@@ -333,7 +333,7 @@ def _bounded_connection() -> Any:
                     self.patience -= time.monotonic() - began
 
         def _until(self, gen: Any, deadline: float) -> Generator[Any, Any, Any]:
-            """The same steps; whoever waits looks in several times a second, with nothing at hand."""
+            """The same steps; a waiting caller looks several times a second."""
             try:
                 step = next(gen)
                 while True:

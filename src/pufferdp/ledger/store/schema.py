@@ -26,7 +26,7 @@ STATEMENTS: Final = (
     "CREATE TABLE ledger_sums (dataset TEXT NOT NULL, quantity TEXT NOT NULL, crowd BIGINT NOT NULL, "
     "cut BYTEA NOT NULL, value DOUBLE PRECISION NOT NULL, PRIMARY KEY (dataset, quantity, crowd, cut))",
 )
-"""How the tables are made. SQLite keeps this text, and whoever opens a ledger compares it."""
+"""How the tables are made. SQLite keeps this text, and it is compared when a ledger is opened."""
 
 
 @dataclass(frozen=True)

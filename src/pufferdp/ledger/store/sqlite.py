@@ -3,16 +3,16 @@
 A charge is BEGIN IMMEDIATE, a few rows, COMMIT: SQLite lets one process write at a time and makes the others wait. The
 journal holds the old content of the pages that a charge changes. COMMIT writes the journal to disk, then the pages into
 the file, and then makes the journal empty: when it returns, the charge is in the file itself, and no file beside the
-ledger holds any of it. So whoever deletes files beside a ledger in use deletes no charge. The journal is emptied
-(TRUNCATE) and not deleted by COMMIT, because a journal that somebody else has deleted would make COMMIT fail.
+ledger holds any of it. So deleting files beside a ledger in use deletes no charge. The journal is emptied
+(TRUNCATE) and not deleted by COMMIT, because a journal that another process has deleted would make COMMIT fail.
 
 A file can be moved, replaced or deleted under an open connection, which would go on writing to what nobody opens any
 more. So the path is resolved once, and before and after each charge it must still lead to the file that was opened.
 
 A connection does not survive a fork, not even unused. SQLite counts the locks of a process in memory and the system
-drops them in the child, which would go on without. So connections are closed before a fork, and opened again by whoever
-needs them. For the same reason nothing here opens the file but SQLite: to close it once more would drop this process's
-locks.
+drops them in the child, which would go on without. So connections are closed before a fork, and opened again by the
+process that needs them. For the same reason nothing here opens the file but SQLite: to close it once more would drop
+this process's locks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STEPS_PER_BYTE: Final = 50
 """Steps that a statement may take for each byte of the file. A row has at least ten bytes and takes less than a hundred
 steps; a file whose pages point to each other in a circle takes steps without end."""
 _NOT_MADE: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY)
-"""Errors of a COMMIT before the journal is emptied, so that the charge is rolled back now or by whoever comes next."""
+"""Errors of a COMMIT before the journal is emptied, so that the charge is rolled back now or by the next process."""
 
 
 class SqliteStore(Store):
@@ -193,7 +193,7 @@ class SqliteStore(Store):
 
     @contextmanager
     def settled(self, identity: str) -> Iterator[Session]:
-        """Whoever holds the turn to write knows that nobody else is in the middle of a charge."""
+        """The holder of the write lock knows that no other process is in the middle of a charge."""
         with self._turn:
             connection = self.connection
             if self._read_only:
@@ -273,7 +273,7 @@ class SqliteStore(Store):
         """Execute a statement that needs a lock, waited for in a way that is fair; whether it had to wait.
 
         SQLite's own waiting sleeps longer each time, so that late comers overtake: of fifty processes some had no turn
-        in ten seconds. Here whoever has waited longer looks more often.
+        in ten seconds. Here a process that has waited longer looks more often.
         """
         began, waited = time.monotonic(), 0.0
         connection.execute("PRAGMA busy_timeout = 0")
@@ -310,7 +310,7 @@ class SqliteStore(Store):
             elif code == sqlite3.SQLITE_NOTADB:
                 message = "it is not a ledger; name one that is, or a file that is not there yet"
             elif code == sqlite3.SQLITE_READONLY_ROLLBACK:
-                message = "a charge was cut off by a crash; let somebody who may write the file open it once"
+                message = "a charge was cut off by a crash; open it once with write permission"
             raise LedgerError(f"ledger {self.place!r} cannot be used: {message}{outcome}", value=self.place) from error
 
     def before_fork(self) -> bool:

@@ -75,7 +75,7 @@ def _model_keys(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -> Model:
-    """A model by value. Whoever owns the model file may give its folder, where a BIF or PED file it names is read.
+    """A model by value. The owner of a model file may give its folder, where a BIF or PED file it names is read.
 
     Without a folder no file is opened: a certificate or a ledger from a stranger could name any file of the reader.
     """

@@ -116,7 +116,7 @@ class CalibrationPart(CertificatePart):
     table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
 
 
-class DenoisedPart(CertificatePart):
+class ModelEstimatePart(CertificatePart):
     """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
 
     mean: float | list[float | None] | None = Field(description="null where the model hardly explains the answer")
@@ -149,7 +149,9 @@ class Certificate(SealedCertificate):
     labels: list[str]
     answer: Answer
     estimate: Answer
-    denoised: DenoisedPart | None = Field(description="null where the answer has no one distribution under the model")
+    model_estimate: ModelEstimatePart | None = Field(
+        description="null where the answer has no one distribution under the model"
+    )
     warnings: list[str]
     ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")

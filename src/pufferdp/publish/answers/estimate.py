@@ -38,7 +38,7 @@ HARDLY: Final = 1e-3
 """An answer less likely than this to lie so far out is hardly explained by the model."""
 MISFIT: Final = (
     "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
-    "and what is denoised by it; the ranges that the noise alone implies hold without it"
+    "and what is model-based estimate by it; the ranges that the noise alone implies hold without it"
 )
 """The warning of its certificate."""
 
@@ -97,7 +97,7 @@ Numbers = float | None | list[float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Denoised:
+class ModelEstimate:
     """The posterior of the true answer given the noisy one: a number each, or one for each label.
 
     ``mean``, ``low`` and ``high`` are None where the answer lies so far out that nothing can be said under the model,
@@ -114,7 +114,7 @@ class Denoised:
     """How likely the model thinks an answer at least this far out, on either side. A free check of the model."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As in the part ``denoised`` of a certificate."""
+        """As in the part ``model-based estimate`` of a certificate."""
         return asdict(self)
 
 
@@ -124,7 +124,7 @@ def hardly_explained(surprise: float | Sequence[float]) -> bool:
     return min(far) * len(far) < HARDLY
 
 
-def left_out(posterior: Denoised) -> Denoised:
+def left_out(posterior: ModelEstimate) -> ModelEstimate:
     """The surprise alone: where the model fails its test, its posterior tells nothing."""
     none: Numbers = [None] * len(posterior.mean) if isinstance(posterior.mean, list) else None
     return replace(posterior, mean=none, low=none, high=none)
@@ -145,7 +145,7 @@ _SMALL: Final = 2**16
 """Distributions of more places than this are not kept: 64 of them would take 100 MB and more."""
 
 
-def denoise(problem: Problem, answer: Answer, noise: NoiseDistribution) -> Denoised | None:
+def model_estimate_of(problem: Problem, answer: Answer, noise: NoiseDistribution) -> ModelEstimate | None:
     """The posterior of the true answer given the noisy one; None where its prior is not unique or too costly.
 
     ``noise`` is that of the calibration. What is drawn is wider by what its rounding may cost: about 1e-15 of the
@@ -160,16 +160,18 @@ def denoise(problem: Problem, answer: Answer, noise: NoiseDistribution) -> Denoi
             return _of_numbers(problem, numbers.normal, noisy[0], noise.scale)
         if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             prior = answer_prior(problem)
-            return None if prior is None else _denoise_number(prior, noisy[0], noise)
+            return None if prior is None else _posterior_of_number(prior, noisy[0], noise)
         if len(labels) == 2:
             prior = answer_prior(problem, labels[1])
-            return None if prior is None else _denoise_pair(prior, noisy, noise, problem.records * problem.bound.unit)
+            return (
+                None if prior is None else _posterior_of_pair(prior, noisy, noise, problem.records * problem.bound.unit)
+            )
         posteriors = []
         for label, value in zip(labels, noisy, strict=True):
             prior = answer_prior(problem, label)
             if prior is None:
                 return None
-            posteriors.append(_denoise_number(prior, value, noise))
+            posteriors.append(_posterior_of_number(prior, value, noise))
     except NotApplicableError:
         return None
     return _by_coordinate(posteriors)
@@ -224,7 +226,7 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
     return AnswerPrior(_answers(grid, places) / share, distribution)
 
 
-def why_not_denoised(certificate: Mapping[str, Any]) -> str:
+def why_no_model_estimate(certificate: Mapping[str, Any]) -> str:
     """Why a certificate has no posterior."""
     query, data = certificate["query"], certificate["data"]
     if query["name"] == QueryKind.FUNCTION:
@@ -318,13 +320,13 @@ def summary(points: Floats, distribution: Floats) -> tuple[float, float, float]:
     return mean, float(points[low]), float(points[high])
 
 
-def _denoise_number(prior: AnswerPrior, noisy: float, noise: NoiseDistribution) -> Denoised:
+def _posterior_of_number(prior: AnswerPrior, noisy: float, noise: NoiseDistribution) -> ModelEstimate:
     far = surprise(prior, noisy, noise)
     if noise.scale == 0:
-        return Denoised(mean=noisy, low=noisy, high=noisy, surprise=far)
+        return ModelEstimate(mean=noisy, low=noisy, high=noisy, surprise=far)
     distribution = posterior(prior, _log_weights(noise, noisy - prior.points))
     mean, low, high = (None, None, None) if distribution is None else summary(prior.points, distribution)
-    return Denoised(mean=mean, low=low, high=high, surprise=far)
+    return ModelEstimate(mean=mean, low=low, high=high, surprise=far)
 
 
 def _log_weights(noise: NoiseDistribution, gaps: Floats) -> Floats:
@@ -332,25 +334,25 @@ def _log_weights(noise: NoiseDistribution, gaps: Floats) -> Floats:
         return noise.log_weights(gaps)
 
 
-def _denoise_pair(prior: AnswerPrior, noisy: list[float], noise: NoiseDistribution, total: float) -> Denoised:
+def _posterior_of_pair(prior: AnswerPrior, noisy: list[float], noise: NoiseDistribution, total: float) -> ModelEstimate:
     """Two labels: c of the second and total − c of the first. Both tell of c where each has noise of its own."""
     other = replace(prior, points=total - prior.points)
     far = [surprise(other, noisy[0], noise), surprise(prior, noisy[1], noise)]
     if noise.scale == 0:
         same: list[float | None] = [*noisy]
-        return Denoised(mean=same, low=same, high=same, surprise=far)
+        return ModelEstimate(mean=same, low=same, high=same, surprise=far)
     heights = _log_weights(noise, noisy[1] - prior.points)
     if not noise.balanced:
         heights = heights + _log_weights(noise, noisy[0] - other.points)
     distribution = posterior(prior, heights)
     if distribution is None:
         none: list[float | None] = [None, None]
-        return Denoised(mean=none, low=none, high=none, surprise=far)
+        return ModelEstimate(mean=none, low=none, high=none, surprise=far)
     mean, low, high = summary(prior.points, distribution)
-    return Denoised(mean=[total - mean, mean], low=[total - high, low], high=[total - low, high], surprise=far)
+    return ModelEstimate(mean=[total - mean, mean], low=[total - high, low], high=[total - low, high], surprise=far)
 
 
-def denoise_normal(mean: float, variance: float, noisy: float, scale: float) -> Denoised:
+def normal_estimate(mean: float, variance: float, noisy: float, scale: float) -> ModelEstimate:
     """The posterior of an answer whose distribution is normal, given it with Laplace noise.
 
     A sum of jointly normal records is normal. Where records are clipped it is only nearly so (`clipped_moments`), and
@@ -358,17 +360,17 @@ def denoise_normal(mean: float, variance: float, noisy: float, scale: float) -> 
     """
     far = max(LEAST_SURPRISE, normal_surprise(mean, variance, noisy, scale))
     middle, low, high = normal_posterior(mean, variance, noisy, scale, _TAIL)
-    return Denoised(mean=middle, low=low, high=high, surprise=far)
+    return ModelEstimate(mean=middle, low=low, high=high, surprise=far)
 
 
-def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -> Denoised | None:
+def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -> ModelEstimate | None:
     """A sum or mean of clipped numbers over independent copies of a family, taken as normal."""
     if problem.query.clip is None or problem.bound.range is None:
         return None
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
     share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
-    normal = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
+    normal = normal_estimate(copies * mean * share, copies * variance * share**2, noisy, scale)
     if scale == 0:
         return normal
     # The normal distribution has no ends and the answer has: what lies beyond them is moved to them.
@@ -377,9 +379,9 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     return replace(normal, mean=ends[0], low=ends[1], high=ends[2])
 
 
-def _by_coordinate(posteriors: Sequence[Denoised]) -> Denoised:
+def _by_coordinate(posteriors: Sequence[ModelEstimate]) -> ModelEstimate:
     mean, low, high, far = ([getattr(d, name) for d in posteriors] for name in ("mean", "low", "high", "surprise"))
-    return Denoised(mean=mean, low=low, high=high, surprise=far)
+    return ModelEstimate(mean=mean, low=low, high=high, surprise=far)
 
 
 @dataclass(frozen=True, kw_only=True)

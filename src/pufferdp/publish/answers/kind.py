@@ -26,7 +26,14 @@ from pufferdp.publish.answers.certificate import (
     secrets_text,
     statement,
 )
-from pufferdp.publish.answers.estimate import MISFIT, Denoised, denoise, feasible, hardly_explained, left_out
+from pufferdp.publish.answers.estimate import (
+    MISFIT,
+    ModelEstimate,
+    feasible,
+    hardly_explained,
+    left_out,
+    model_estimate_of,
+)
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
@@ -93,7 +100,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     released = "answer"
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
-        "answer": "the released numbers; estimate and denoised must follow from them",
+        "answer": "the released numbers; estimate and model-based estimate must follow from them",
         "accuracy.beta": "the probability that was chosen; alpha must follow from it",
         "query.clip": "the range that was chosen; the noise must follow from its width, and the estimate lie in it",
         **dict.fromkeys(
@@ -167,8 +174,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         query_problem, noise = problem.problem, solution.calibration
         query, bound, answer = query_problem.query, query_problem.bound, made.released
         _check_answer(query_problem, noise.distribution, answer)
-        posterior = denoise(query_problem, answer, noise.distribution)
-        stated = None if made.stated is None else made.stated["denoised"]
+        posterior = model_estimate_of(query_problem, answer, noise.distribution)
+        stated = None if made.stated is None else made.stated["model_estimate"]
         # By the surprise that is stated, which must be near ours: rounding must not decide what is left out.
         surprise = stated["surprise"] if stated is not None else 1.0 if posterior is None else posterior.surprise
         misfit = hardly_explained(surprise)
@@ -222,7 +229,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "estimate": Exact(
                 feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
             ),
-            "denoised": _denoised(posterior, noise.scale, misfit),
+            "model_estimate": _model_estimate(posterior, noise.scale, misfit),
             "warnings": self.warning_claims(
                 replace(made, warnings=warnings),
                 query_problem.model,
@@ -238,7 +245,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The numbers, the ranges that follow from them, and whether they are useful."""
-        repeated = {key: Exact(certificate[key]) for key in ("answer", "estimate", "denoised", "labels")}
+        repeated = {key: Exact(certificate[key]) for key in ("answer", "estimate", "model_estimate", "labels")}
         verdict = Near(certified_verdict(certificate).to_dict())
         parts = (certificate["data"].get("ranges") or {}).get("parts", ())
         people = [name for part in parts for name in part.get("by") or ()]
@@ -416,13 +423,13 @@ def _table(table: NoiseTable) -> Claims:
     return {name: Exact(value) for name, value in table.to_dict().items()}
 
 
-def _denoised(ours: Denoised | None, scale: float, misfit: bool) -> Part:
+def _model_estimate(ours: ModelEstimate | None, scale: float, misfit: bool) -> Part:
     """The posterior that follows from the answer; left out where the model fails its test.
 
     Another machine may round the distribution of the answer otherwise. There is no estimate where that could move more
     than 1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
     """
-    words = "denoised is given where it cannot be had, or the reverse"
+    words = "model-based estimate is given where it cannot be had, or the reverse"
     if ours is None:
         return Part.of(None, words)
     near = {"mean": 1e-6 * scale, "low": 1e-6 * scale, "high": 1e-6 * scale, "surprise": 1e-9}

@@ -114,9 +114,9 @@ class Problem:
     def endless(self) -> bool:
         """Whether noise must be enough for a series of any length, of which the records read are a part.
 
-        Not for somebody who knows no record, where chains start in their stationary distribution or in any: the part is
-        such a chain itself then, and records outside show in the answer through its first or its last record only
-        (docs/theory/parts.md).
+        Not for an adversary who knows no record, where chains start in their stationary distribution or in any: the
+        part is such a chain itself then, and records outside show in the answer through its first or its last record
+        only (docs/theory/parts.md).
         """
         series = series_of(self.model)
         if series is None or not (self.part or self.unobserved):

@@ -21,7 +21,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import DECLARED, Answer, Certificate
-from pufferdp.publish.answers.estimate import Denoised
+from pufferdp.publish.answers.estimate import ModelEstimate
 from pufferdp.publish.answers.intervals import Intervals, intervals
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exactness
 from pufferdp.publish.answers.mechanisms import MECHANISMS
@@ -47,7 +47,7 @@ class Release(Paged):
     """The noisy answer, one number or one for each label."""
     estimate: Answer
     """The nearest answer that could be true; follows from ``answer`` and what is public."""
-    denoised: Denoised | None
+    model_estimate: ModelEstimate | None
     """The posterior of the true answer if the model is right; None where it cannot be had. Follows from the same.
 
     Its numbers are None where the model hardly explains the answer."""
@@ -79,7 +79,7 @@ class Release(Paged):
             "answer": self.answer,
             "intervals": self.intervals.to_dict(),
             "estimate": self.estimate,
-            "denoised": None if self.denoised is None else self.denoised.to_dict(),
+            "model_estimate": None if self.model_estimate is None else self.model_estimate.to_dict(),
             "labels": self.certificate.labels,
             "certificate": self.certificate.to_dict(),
         }
@@ -222,11 +222,15 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         with charged.certifying(answer, lambda: f"the noisy answer is {answer}"):
             more = exactness(solution.calibration, self.epsilon)
             more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
-            self.announce("denoising")
+            self.announce("model-based estimation")
             made = self.made(self.model, exact.facts, charged, answer, more)
             certificate = self.kind.certify(problem, solution, made)
-            denoised = None if certificate.denoised is None else Denoised(**certificate.denoised.model_dump())
-            return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
+            model_estimate = (
+                None if certificate.model_estimate is None else ModelEstimate(**certificate.model_estimate.model_dump())
+            )
+            return Release(
+                answer=answer, estimate=certificate.estimate, model_estimate=model_estimate, certificate=certificate
+            )
 
 
 def check_mechanism(name: str | None) -> None:

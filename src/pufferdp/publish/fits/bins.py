@@ -1,7 +1,7 @@
 """What a fit says to a column that holds no states: numbers get bins proposed, times are refused.
 
 A proposal is rounded and for the owner of the data to judge. Edges that are known beforehand are better: those taken
-from the data are part of the model, and whoever publishes the model publishes them.
+from the data are part of the model, and are published with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pufferdp.data.frames.times import HOUR, all_times
 from pufferdp.data.series import Series
 
 MOST_NUMBERS: Final = 30
-"""More different numbers than this are not taken as states unless somebody says so."""
+"""More different numbers than this are not taken as states unless the caller says so."""
 PROPOSED: Final = 5
 """Bins in a proposal."""
 _SLACK: Final = 0.15

@@ -11,7 +11,7 @@ pooling favours neither answer.
 
 The last check is for numbers that were put into bins: given their states, numbers are taken to be independent.
 
-All of this reads the exact data. It is for whoever owns them, and it is no part of the model.
+All of this reads the exact data. It is for the owner of the data, and it is no part of the model.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def independence(strata: Codes, rows: Codes, columns: Codes, ordered: bool = Fal
     """Whether rows and columns are independent in each stratum; None where too few records say anything.
 
     Rows that are ``ordered`` are pooled with their neighbours, others with rows that are about as rare. The latter is
-    not for people: how often somebody is seen in a state depends on how soon they leave it, and to pool them by it
+    not for people: how often a person is seen in a state depends on how soon they leave it, and to pool them by it
     would accuse true chains.
     """
     statistic = mean = variance = 0.0

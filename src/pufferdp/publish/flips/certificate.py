@@ -1,4 +1,4 @@
-"""Certificates of sanitised series: the same guarantee as for an answer, and the channel every record went through."""
+"""Certificates of privatised series: the same guarantee as for an answer, and the channel every record went through."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pufferdp.publish.certificate import (
 )
 
 ONCE: Final = (
-    "the guarantee is for one release: whoever sees the same series flipped twice can average the noise away, and each "
+    "the guarantee is for one release: two flips of the same series can be averaged to remove noise, and each "
     "further release adds its dp_loss for every record"
 )
 
@@ -57,7 +57,7 @@ class ChannelPart(CertificatePart):
 
 
 class SeriesCertificate(SealedCertificate):
-    """Everything needed to check a sanitised series later, without the data."""
+    """Everything needed to check a privatised series later, without the data."""
 
     schema_: Literal["pufferdp-series-certificate/2"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
@@ -80,7 +80,7 @@ class SeriesCertificate(SealedCertificate):
 
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> dict[str, Any]:
-    """The guarantee of a sanitised series, or of a part of one."""
+    """The guarantee of a privatised series, or of a part of one."""
     between = "any two values of any single record"
     return {
         "adversary": str(adversary),
@@ -101,7 +101,7 @@ def series_once(row: object) -> str:
 
 
 def series_public(records: int, *, part: bool = False) -> list[str]:
-    """What a sanitised series takes to be known to everyone."""
+    """What a privatised series takes to be known to everyone."""
     return [
         *(["which segment of the series was read"] if part else []),
         f"how many records there are ({records}) and how they fall into chains",

@@ -222,21 +222,21 @@ def estimate_flips(
     return estimate(data, certificate, confidence=confidence)
 
 
-def denoise_flips(
+def posterior_of_flips(
     data: object, certificate: SeriesCertificate | dict[str, Any], *, model: MarkovChain | None = None
 ) -> list[Floats]:
-    """P(true state | whole sanitised series), one array a chain and one row a record, under the certificate's model.
+    """P(true state | whole privatised series), one array a chain and one row a record, under the certificate's model.
 
     A class has no one distribution: name the chain that is believed as ``model``. Any start counts as a stationary one.
     """
     device = _read(data, _verified(certificate, 1), 1)
-    return [probabilities for probabilities, _ in device.denoised(model)]
+    return [probabilities for probabilities, _ in device.model_estimate(model)]
 
 
 def estimate_series(
     chains: States, channel: Matrix, *, labels: tuple[str, ...] | None = None, confidence: float = 0.95
 ) -> FlipEstimate:
-    """Counts, frequencies and transitions of the true series, from arrays of sanitised states and a channel."""
+    """Counts, frequencies and transitions of the true series, from arrays of privatised states and a channel."""
     confidence = checks.probability(confidence, "confidence")
     inverse_of(channel)  # refused before anything is counted
     codes = tuple(np.asarray(chain, dtype=np.int64) for chain in chains)
@@ -262,7 +262,7 @@ class Device:
         k = len(self.channel)
         return np.asarray(sum(np.bincount(chain, minlength=k) for chain in self.chains), dtype=np.int64)
 
-    def denoised(self, model: Model | None) -> list[tuple[Floats, npt.NDArray[np.int64]]]:
+    def model_estimate(self, model: Model | None) -> list[tuple[Floats, npt.NDArray[np.int64]]]:
         """For each piece the probabilities of the true states, and the likeliest series as a whole."""
         c = self.certificate
         assert c is not None
@@ -289,7 +289,7 @@ class Device:
 
     def smoothed(self, model: Model | None) -> DeviceSeries:
         """The series that a model makes of it. Behind an unobserved step it begins anew."""
-        pieces = self.denoised(model)
+        pieces = self.model_estimate(model)
         c = self.certificate
         assert c is not None
         names = [name for name in (c.data.by, c.data.order) if name is not None]
@@ -341,7 +341,7 @@ def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
         raw = stated.to_dict()
     name = f"certificate {os.fspath(stated)!r}" if isinstance(stated, (str, os.PathLike)) else f"certificate {number}"
     if not isinstance(raw, dict) or raw.get("schema") != SERIES_SCHEMA:
-        raise CertificateError(f"{name} is not one of a sanitised series, as pufferdp flip writes it")
+        raise CertificateError(f"{name} is not one of a privatised series, as pufferdp flip writes it")
     problems = verify(raw, signature=signature).problems
     if problems:
         raise CertificateError(f"{name} does not hold, and nothing is estimated from it: {problems[0]}")

@@ -198,8 +198,8 @@ class PairSums:
                 spread = np.maximum(polyval(shares, self.spreads[a, b]), polyval(shares, self.floors[a, b]))
                 away = np.abs(self.pairs[a, b] - shares * left)
                 # As in Bernstein's inequality, a third of what one flip can do: where flips are rare that is much.
-                room = np.maximum(spread, 0.0) + self.jumps[a, b] * away / 3
-                accepted = shares[away**2 <= width**2 * room]
+                headroom = np.maximum(spread, 0.0) + self.jumps[a, b] * away / 3
+                accepted = shares[away**2 <= width**2 * headroom]
                 if len(accepted):
                     step = 1 / (_STEPS - 1)
                     low[a, b], high[a, b] = max(0.0, accepted[0] - step), min(1.0, accepted[-1] + step)

@@ -1,4 +1,4 @@
-"""A sanitised series as a kind of publication: its channel must keep the guarantee under the model it names."""
+"""A privatised series as a kind of publication: its channel must keep the guarantee under the model it names."""
 
 from __future__ import annotations
 

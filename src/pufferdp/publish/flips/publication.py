@@ -1,4 +1,4 @@
-"""A sanitised series: read, flipped record by record, written, certified. Exact states never leave this module."""
+"""A privatised series: read, flipped record by record, written, certified. Exact states never leave this module."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _TRIES: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Flip(Paged):
-    """A sanitised series and its certificate."""
+    """A privatised series and its certificate."""
 
     design: FlipDesign
     """The channel that every record passed, and what it leaks."""
@@ -133,7 +133,7 @@ def flip(
         optimise: with more than two states, search for a better channel than k-ary randomised response.
         noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
             a flip. Refused where it leaks more than ``epsilon``.
-        out: write the sanitised series here (.csv, .csv.gz or .parquet); for files only.
+        out: write the privatised series here (.csv, .csv.gz or .parquet); for files only.
         overwrite: whether a file that is there already may be replaced.
         sampler: where randomness comes from; the operating system by default.
         ledger: where the series is charged before a record is flipped: a Ledger, its file or its URL.
@@ -366,10 +366,10 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         check_moves(self.model, series)
         return counts, file
 
-    def room(self, exact: tuple[Counts, FileRows | None]) -> AbstractContextManager[object]:
+    def reserved_space(self, exact: tuple[Counts, FileRows | None]) -> AbstractContextManager[object]:
         """For a file as large as the one that was read, or one where every record has the longest name."""
         rows = exact[0].records + exact[0].missing
-        return nullcontext() if self.out is None else self.out.room(_text_size(rows, self.model))
+        return nullcontext() if self.out is None else self.out.reserved_space(_text_size(rows, self.model))
 
     def problem(self, exact: tuple[Counts, FileRows | None]) -> FlipProblem:
         """For the longest chain that was read; for any where records of it are missing.
@@ -416,9 +416,9 @@ class FlipLines(FlipPublication[int]):
             check_lines(path, self.reading.layout, self.coding, self.model.labels, self.refusal)
         return max(1, count_lines(path))
 
-    def room(self, exact: int) -> AbstractContextManager[object]:
+    def reserved_space(self, exact: int) -> AbstractContextManager[object]:
         """For a file where every record has the longest name."""
-        return self.out.room(_text_size(exact, self.model))
+        return self.out.reserved_space(_text_size(exact, self.model))
 
     def problem(self, exact: int) -> FlipProblem:
         """For as many records as there are lines."""

@@ -337,7 +337,7 @@ def stated_spans(chains: Sequence[Sequence[int]]) -> tuple[Span, ...]:
 
 
 def leakage_to_each(designs: Sequence[Design]) -> dict[str, float | None]:
-    """What designs leak to whoever knows nothing, and to whoever may know records; None where it is everything."""
+    """Leakage of designs to an adversary who knows nothing, and to one who may know records; None where it is all."""
     each = {who: max(design.leakage_to(who) for design in designs) for who in (Adversary.PUFFERFISH, Adversary.BDP)}
     return {str(who): leakage if math.isfinite(leakage) else None for who, leakage in each.items()}
 

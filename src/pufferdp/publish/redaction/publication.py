@@ -286,9 +286,9 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             published=self.published,
         )
 
-    def room(self, exact: Placed) -> AbstractContextManager[object]:
+    def reserved_space(self, exact: Placed) -> AbstractContextManager[object]:
         """For a file as large as the one that was read."""
-        return nullcontext() if self.file is None else self.file.room()
+        return nullcontext() if self.file is None else self.file.reserved_space()
 
     def check(self) -> None:
         """Refuse a guarantee, a mark, a file or an earlier redaction that does not go with the model."""

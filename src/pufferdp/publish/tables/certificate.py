@@ -71,7 +71,7 @@ class GroupsPart(CertificatePart):
 
     per: list[str]
     keys: list[str] = Field(description="the columns of the table that say which group a row is")
-    named: bool = Field(description="whether somebody has listed the groups; otherwise they are those of the data")
+    named: bool = Field(description="whether the groups were listed; otherwise they are those of the data")
     count: int = Field(ge=1)
     sizes: Literal["exact", "hidden"] = Field(description="whether the table has the number of records of each group")
 

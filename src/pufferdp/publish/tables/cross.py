@@ -1,8 +1,8 @@
 """Cross tables: how often each pair of states of two columns occurs together.
 
-A record is then the pair, and the guarantee is about both: whoever knows how moods follow each other and where somebody
-goes knows more than from either column alone. So the model must be about pairs, and its states are called first|second
-(docs/guide/questions.md). A cross table is their histogram; one record that changes moves it by 2.
+A record is then the pair, and the guarantee is about both: an adversary who knows how moods follow each other and where
+a person goes knows more than from either column alone. So the model must be about pairs, and its states are called
+first|second (docs/guide/questions.md). A cross table is their histogram; one record that changes moves it by 2.
 """
 
 from __future__ import annotations

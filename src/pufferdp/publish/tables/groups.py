@@ -47,7 +47,7 @@ class Grouping:
     period: str | None = None
     """A group for each of these calendar periods; one of ``PERIODS``."""
     named: tuple[str, ...] | None = None
-    """The people or the values of the column, where somebody has listed them; None: those that are in the data."""
+    """The people or the values of the column, where they were listed; None: those that are in the data."""
 
     def __post_init__(self) -> None:
         if self.person and self.column is not None:

@@ -63,7 +63,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         "questions.accuracy.beta": "the probability that was chosen; alpha must follow from it",
         "questions.clip": "the range that was chosen; the noise must follow from its width",
         "groups.count": "of a table that is not in the certificate: how many groups there are",
-        "groups.named": "whether somebody has listed the groups; what is public must follow from it",
+        "groups.named": "whether the groups were listed; what is public must follow from it",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",

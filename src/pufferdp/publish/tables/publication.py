@@ -35,8 +35,8 @@ from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
 
-Room = Callable[[int], object]
-"""Keeps room on disk for so many bytes; called before the charge, and refuses where there is none."""
+ReserveSpace = Callable[[int], object]
+"""Reserves space on disk for so many bytes; called before the charge, and refuses where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def release_table(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
     accept_misfit: bool = False,
-    room: Room | None = None,
+    reserved_space: ReserveSpace | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
     """Release the answers to one or several questions for every group, as one table.
@@ -114,7 +114,7 @@ def release_table(
         ledger: where the table is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
         accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        room: called with about how many bytes the table has as CSV, before it is charged; may refuse.
+        reserved_space: called with about how many bytes the table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
     several: list[Any] = list(query) if isinstance(query, (list, tuple)) else [query]
@@ -133,7 +133,7 @@ def release_table(
         account=Account(ledger, dataset),
         accept_misfit=accept_misfit,
         sampler=sampler or SystemSampler(),
-        keep_room=room or (lambda size: None),
+        reserve_space=reserved_space or (lambda size: None),
         progress=progress or silent,
     ).publish()
 
@@ -168,7 +168,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
     adversary: Adversary
     sizes: str = "exact"
     beta: float = 0.05
-    keep_room: Room = field(default=lambda size: None)
+    reserve_space: ReserveSpace = field(default=lambda size: None)
 
     kind = KIND
 
@@ -237,9 +237,9 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             sizes=self.sizes,
         )
 
-    def room(self, exact: ExactTable) -> AbstractContextManager[object]:
+    def reserved_space(self, exact: ExactTable) -> AbstractContextManager[object]:
         """About what the table needs as CSV."""
-        self.keep_room(24 * len(exact.groups.keys) * (len(self.grouping.per) + 1 + len(self._columns())) + 65_536)
+        self.reserve_space(24 * len(exact.groups.keys) * (len(self.grouping.per) + 1 + len(self._columns())) + 65_536)
         return nullcontext()
 
     def _columns(self) -> tuple[str, ...]:

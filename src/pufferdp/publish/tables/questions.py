@@ -62,7 +62,7 @@ class GroupRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionNoise:
-    """The noise of one question: public, and recomputed by whoever verifies a table."""
+    """The noise of one question: public, and recomputed when a table is verified."""
 
     kind: str
     """Which distribution it has."""

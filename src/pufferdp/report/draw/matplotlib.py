@@ -42,7 +42,7 @@ _SMALL: Final = 8.5
 
 
 def short(words: str, most: int = 24) -> str:
-    """Names come from data, and a very long one would leave no room for the figure."""
+    """Names come from data, and a very long one would leave no space for the figure."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.words import number
+from pufferdp.basics.words import interval_text, number
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.estimate import (
     LEAST_SURPRISE,
     PROBABILITY,
     answer_posterior,
     hardly_explained,
-    why_not_denoised,
+    why_no_model_estimate,
 )
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.certificate import adversary_text
@@ -73,7 +73,7 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
             name="expected error (sum over all numbers of the answer)",
             scale="log",
             low=low,
-            high=10.0 ** min(300.0, least + 1.45 * span),  # room for the number beside the longest bar
+            high=10.0 ** min(300.0, least + 1.45 * span),  # space for the number beside the longest bar
         ),
         y=Axis(scale="names", names=tuple(c["mechanism"] for c in shown)),
         layers=tuple(layers),
@@ -186,34 +186,44 @@ def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
 def _released(certificate: dict[str, Any]) -> Table:
     """The released numbers and their ranges, which hold without the model."""
     ranges = intervals(certificate)
-    sure = f"{100 * ranges.probability:.4g} % between"
-    head = [certificate["query"]["name"].partition(":")[0], "released", sure, "and"]
-    columns = [as_list(certificate["answer"]), as_list(ranges.each.low), as_list(ranges.each.high)]
+    sure = f"{100 * ranges.probability:.4g} %"
+    head = [certificate["query"]["name"].partition(":")[0], "released", f"{sure} interval"]
+    columns = [_numbers(certificate["answer"]), _intervals(ranges.each.low, ranges.each.high)]
     if len(certificate["labels"]) > 1:
-        head += [f"all {sure}", "and"]
-        columns += [as_list(ranges.all.low), as_list(ranges.all.high)]
-    head.append("estimate")
-    columns.append(as_list(certificate["estimate"]))
-    cells = [certificate["labels"], *([number(v) for v in column] for column in columns)]
+        head.append(f"{sure} simultaneous interval")
+        columns.append(_intervals(ranges.all.low, ranges.all.high))
+    head.append("adjusted")
+    cells = [certificate["labels"], *columns, _numbers(certificate["estimate"])]
     caption = (
-        "The released numbers, and where the true ones lie: each, and all together. This follows from the noise alone, "
-        "whether or not the model is right; the estimate is the nearest answer that is possible"
+        "The released numbers, with confidence intervals from the noise alone, valid whether or not the model holds. "
+        "Adjusted: the nearest possible answer"
     )
     return Table(caption=caption, head=tuple(head), rows=tuple(zip(*cells, strict=True)), least=8)
 
 
 def _if_the_model_is_right(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """The posterior, or why there is none; nothing where a warning says that the model hardly explains the answer."""
-    denoised = certificate["denoised"]
-    if denoised is None:
-        return (Words((f"Not denoised: {why_not_denoised(certificate)}.",)),)
-    if hardly_explained(denoised["surprise"]):
+    model_estimate = certificate["model_estimate"]
+    if model_estimate is None:
+        return (Words((f"No model-based estimate: {why_no_model_estimate(certificate)}.",)),)
+    if hardly_explained(model_estimate["surprise"]):
         return ()
-    head = ("if the model is right", "denoised", f"{100 * denoised['probability']:.4g} % between", "and")
-    numbers = ([number(v) for v in as_list(denoised[name])] for name in ("mean", "low", "high"))
-    rows = tuple(zip(certificate["labels"], *numbers, strict=True))
-    caption = "If the model is right: what the released numbers and the model together say of the true ones"
+    credible = f"{100 * model_estimate['probability']:.4g} % credible interval"
+    head = (certificate["query"]["name"].partition(":")[0], "posterior mean", credible)
+    means, ranges = _numbers(model_estimate["mean"]), _intervals(model_estimate["low"], model_estimate["high"])
+    rows = tuple(zip(certificate["labels"], means, ranges, strict=True))
+    caption = "Model-based estimate, valid only if the model holds"
     return (Table(caption=caption, head=head, rows=rows, least=8),)
+
+
+def _numbers(value: Any) -> list[str]:
+    """One number or several, in words."""
+    return [number(v) for v in as_list(value)]
+
+
+def _intervals(low: Any, high: Any) -> list[str]:
+    """One interval or several, in words."""
+    return [interval_text(*ends) for ends in zip(as_list(low), as_list(high), strict=True)]
 
 
 def as_list(value: Any) -> list[Any]:
@@ -223,10 +233,10 @@ def as_list(value: Any) -> list[Any]:
 
 def _surprise(certificate: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Where the model hardly explains the answer: how likely it thinks the number that lies furthest out."""
-    denoised, labels = certificate["denoised"], certificate["labels"]
-    if denoised is None or not hardly_explained(denoised["surprise"]):
+    model_estimate, labels = certificate["model_estimate"], certificate["labels"]
+    if model_estimate is None or not hardly_explained(model_estimate["surprise"]):
         return ()
-    far = as_list(denoised["surprise"])
+    far = as_list(model_estimate["surprise"])
     least = min(far)
     rare = f"at most {number(least)}" if least <= LEAST_SURPRISE else number(least)
     return (("surprise", f"{labels[far.index(least)]}: under the model one so far out has probability {rare}"),)
@@ -264,7 +274,7 @@ def fleet_page(fleet: Fleet) -> Page:
 def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
     """Whether a release is possible and accurate enough to be useful, and what to do where it is not.
 
-    ``refused`` are mechanisms that the budget of a ledger has no room for.
+    ``refused`` are mechanisms that do not fit the budget of a ledger.
     """
     applying = [c for c in plan.candidates if c.applies]
     best = next((c for c in applying if c.mechanism not in refused), None)
@@ -278,7 +288,7 @@ def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
             "Over budget: every mechanism that applies spends more than the budget has left.",
             "Lower ε, use other records, or use another data set.",
         )
-    other = f"The budget has room for {best.mechanism}, and none for {applying[0].mechanism}."
+    other = f"{best.mechanism} fits the remaining budget; {applying[0].mechanism} does not."
     return (plan.verdict_on(best).sentence, *([] if best is applying[0] else [other]))
 
 
@@ -457,7 +467,8 @@ def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     width = min((b - a for a, b in itertools.pairwise(posterior.points)), default=1.0)
     height = max(posterior.after) * 1.08
     low, high = posterior.low, posterior.high
-    denoised = f"denoised, {number(posterior.mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
+    interval = f"{100 * PROBABILITY:g} % credible interval {number(low)}–{number(high)}"
+    model_estimate = f"posterior mean {number(posterior.mean)}; {interval}"
     what = f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}"
     return Chart(
         title="pale: what the model alone expects",
@@ -468,8 +479,8 @@ def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
             Line(x=posterior.points, y=posterior.after, step=True, label="the model and the noisy answer together"),
             Rule(at=noisy, along="x", series=1, label=f"the noisy answer, {number(noisy)}"),
             Range(at=(height,), low=(low,), high=(high,), along="x"),
-            Points(x=(posterior.mean,), y=(height,), label=denoised),
+            Points(x=(posterior.mean,), y=(height,), label=model_estimate),
         ),
-        alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {denoised}.",
+        alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {model_estimate}.",
         legend="upper left",
     )

@@ -302,8 +302,8 @@ def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
     what = "exactly" if report.exact is not None else "at most"
     allowed = (
         f"The channel's DP loss is {number(report.losses['dp'])}: from a record's own output nobody is right more "
-        f"often than {number(own)}. The whole series leaks {what} {number(report.upper)} to someone who knows no "
-        f"record, so nobody of that kind is right more often than {number(whole)}; to someone who knows some it "
+        f"often than {number(own)}. The whole series leaks {what} {number(report.upper)} to an adversary who knows no "
+        f"record, so no such adversary is right more often than {number(whole)}; to one who knows some it "
         f"leaks {what} {number(report.losses['bdp'])}."
     )
     if report.lower is None:

@@ -36,7 +36,7 @@ def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = Non
     g, data, once = certificate["guarantee"], certificate["data"], _once(certificate)
     design = _design(certificate)
     return Page(
-        title=f"Sanitised series: {data['column']}",
+        title=f"Privatised series: {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}, {certificate['created'][:10]}",
         opening=(_title(design),),
         sections=(
@@ -93,13 +93,13 @@ def flip_design_page(design: FlipDesign, comparison: PlainFlips | None = None) -
     length = f"chains of up to {design.length:,} records" if design.length else "series of any length"
     digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
     return Page(
-        title="Plan: a sanitised series",
+        title="Plan: a privatised series",
         lead=f"{length}, epsilon {number(design.epsilon)}; no data was read",
         opening=(
             _title(made),
             CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary).sentence,
         ),
-        sections=_sections(made, "a series sanitised by this plan", comparison),
+        sections=_sections(made, "a series privatised by this plan", comparison),
         words=("The certificate of the series has the exact words; a plan guarantees nothing yet.",),
         facts=(
             ("mechanism", design.mechanism),
@@ -280,7 +280,7 @@ def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
     )
     words = (
         f"Flips with a DP loss of {number(epsilon)} hide a record as long as nobody looks at the records around it. "
-        f"Somebody who knows {Adversary(design['adversary']).knows} and how records follow each other learns {much} "
+        f"An adversary who knows {Adversary(design['adversary']).knows} and the model learns {much} "
         f"{leak(plain.leakage)} from the whole series."
         if plain.leakage > epsilon * (1 + 1e-9)
         else "Under this model flips with the same DP loss leak no more than they claim."

@@ -214,7 +214,7 @@ def _guarantee(privacy: str, tau: float, eta: float) -> Words:
     record = "which of two values any one record has, given the record before it"
     what = {"orbit": chain, "record": record, "joint": f"{chain}, and, on its own, about {record}"}[privacy]
     sentence = (
-        f"Whoever sees this flow learns little about {what}. Whoever has to guess between two such possibilities, "
+        f"Seeing this flow reveals little about {what}. An adversary who guesses between two such possibilities, "
         f"equally likely, is right with a probability of at most {number((1 + tau) / 2)}; a coin toss is right "
         f"with 0.5."
     )

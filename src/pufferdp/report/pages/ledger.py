@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.verify import LedgerCheck
 
 _MOST = 10
-"""Segments that a terminal has room for."""
+"""Segments that fit on a terminal."""
 _DAY = 86_400 * 10**9
 _SECRETS = {
     "orbit": "which chain of the orbit made the data",
@@ -157,7 +157,7 @@ def _total(content: dict[str, Any]) -> str:
     if content["private"] is not None:
         return (
             f"The total is about {content['private']}: what redactions leak about it, and the {content['curve']} "
-            f"curve at {_sum(content)} for somebody who knows the records that were released."
+            f"curve at {_sum(content)} for an adversary who knows the records that were released."
         )
     if content["curve"] == "own":
         return (

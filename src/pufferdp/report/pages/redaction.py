@@ -87,7 +87,7 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
         hidden += ", those that follow each other as a whole,"
     sentences = [
         f"Hides {hidden} of {content['records']:,} records, epsilon {number(content['epsilon'])}, by "
-        f"{content['method']}, from somebody who knows {Adversary(content['adversary']).knows}"
+        f"{content['method']}, from an adversary who knows {Adversary(content['adversary']).knows}"
         + (f" but rows {', '.join(map(str, known[:10]))}." if known else "."),
         f"Leaks {number(content['leakage'])}, exactly. Releases {100 * content['utility']:.6g} % of the records on "
         f"average; all rows that are not listed are released.",
@@ -96,7 +96,7 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
         most = content["leakage_to"]["bdp"]
         much = "everything" if most is None else f"up to {number(most)}"
         sentences.append(
-            f"Somebody who already knows other records may learn {much}; a guarantee for the adversary bdp bounds that."
+            f"An adversary who knows other records may learn {much}; a guarantee for the adversary bdp bounds that."
         )
     if content["columns"] is not None:
         sentences.append(f"Writes the {columns_text(content['columns'])}.")
@@ -147,7 +147,7 @@ def _chance(q: float) -> str:
 
 def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) -> Section:
     words = (
-        f"Taking out the private rows alone would leak {leak(comparison.leakage)} about them to somebody who knows "
+        f"Taking out the private rows alone would leak {leak(comparison.leakage)} about them to an adversary who knows "
         f"{knows}: the records around them give them away."
     )
     rows = [
@@ -160,7 +160,7 @@ def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) ->
     ]
     table = Table(
         caption="Leakage about a private row, exactly",
-        head=("what is published", "to somebody who knows", "leakage"),
+        head=("what is published", "to an adversary who knows", "leakage"),
         rows=tuple(rows),
     )
     return Section(title=OTHERWISE, blocks=(Words((words,)), table))

@@ -204,7 +204,7 @@ def test_certificates_say_both_numbers(query):
     assert "e^1 = 2.718 times as likely" in content["guarantee"]["statement"]
     assert "plus a delta of 1e-06" in content["guarantee"]["statement"]
     assert content["noise"]["kind"] == "discrete-gaussian"
-    assert content["denoised"] is not None
+    assert content["model_estimate"] is not None
     assert verify(content).valid, verify(content).problems
     assert "delta of 1e-06" in str(made)
     for change in ({"delta": 1e-7}, {"delta": None}):
@@ -240,14 +240,16 @@ def test_a_pure_mechanism_guarantees_no_delta():
 def test_the_posterior_is_that_of_bayes():
     """Against the distribution of a count over few records and Gaussian weights, by hand."""
     from pufferdp import answer_distribution
-    from pufferdp.publish.answers.estimate import denoise
+    from pufferdp.publish.answers.estimate import model_estimate_of
 
     found = ranked(ACTIVITY, "count:1", length=12)
     noise = found.candidate(NAME).calibration.distribution
     distribution = answer_distribution(ACTIVITY, "count:1", length=12)
     points, prior = np.array(distribution.answers, dtype=float), np.array(distribution.probabilities)
     weights = prior * np.exp(-((9 - points) ** 2) / (2 * noise.scale**2))
-    assert denoise(found.problem, 9, noise).mean == pytest.approx(float(points @ weights / weights.sum()), rel=1e-9)
+    assert model_estimate_of(found.problem, 9, noise).mean == pytest.approx(
+        float(points @ weights / weights.sum()), rel=1e-9
+    )
 
 
 @pytest.mark.slow

@@ -115,10 +115,10 @@ def test_never_below_the_optimum_over_all_mechanisms(name, epsilon):
     joint = distribution * table.distribution.at(outputs[:, None] - counts)
     by_count = np.stack([joint[:, counts == c].sum(axis=1) for c in range(n + 1)], axis=1)
     median = (np.cumsum(by_count, axis=1) >= by_count.sum(axis=1, keepdims=True) / 2).argmax(axis=1)
-    denoised = float((joint * np.abs(median[:, None] - counts)).sum())
+    model_estimate = float((joint * np.abs(median[:, None] - counts)).sum())
     best = optimum(chain, n, epsilon, count_only=True).error
-    assert best <= denoised + 1e-6
-    assert denoised <= table.expected_absolute + 1e-9
+    assert best <= model_estimate + 1e-6
+    assert model_estimate <= table.expected_absolute + 1e-9
 
 
 @given(chain=chains(3, DEFINITE), wide=st.integers(0, 5), epsilon=st.sampled_from([0.5, 2.0]))
@@ -169,7 +169,7 @@ def test_released_planned_verified_and_charged(tmp_path):
     )
     assert verify(done.certificate).valid
     assert done.intervals.all.low <= done.answer <= done.intervals.all.high
-    assert done.denoised is not None
+    assert done.model_estimate is not None
     assert ledger.dataset("week").spent_dp == pytest.approx(4.0, rel=1e-3)  # its largest step, and no more than epsilon
     assert ledger.dataset("week").leakage <= 4.0 + 1e-12  # the guarantee of a single release stands
     assert ledger.verify().problems == ()

@@ -1,12 +1,12 @@
-// The rooms and the tabs between them. A room is made when it is first entered.
+// The tabs of the page. A tab is made when it is first entered.
 
 import { onTheme } from "./charts.js";
 import { error } from "./dom.js";
 import { Shared } from "./source.js";
 
 const names = ["plan", "tables", "redact", "flips", "flows", "leakage", "streams", "audit", "ledger"];
-const makers = Object.fromEntries(names.map((name) => [name, () => import(`./rooms/${name}.js`)]));
-const rooms = {};
+const makers = Object.fromEntries(names.map((name) => [name, () => import(`./tabs/${name}.js`)]));
+const views = {};
 const tabs = [...document.querySelectorAll("[role=tab]")];
 let shared;
 
@@ -22,8 +22,8 @@ async function enter(name, focus = false) {
   if (location.hash.slice(1) !== name) history.replaceState(null, "", `#${name}`);
   const panel = document.getElementById(name);
   try {
-    if (!rooms[name]) rooms[name] = (await makers[name]()).make(panel, shared);
-    (await rooms[name]).enter?.();
+    if (!views[name]) views[name] = (await makers[name]()).make(panel, shared);
+    (await views[name]).enter?.();
   } catch (problem) {
     panel.replaceChildren(error(problem.message));
   }
@@ -43,7 +43,7 @@ for (const [n, tab] of tabs.entries()) {
 const started = await (await fetch("api/start")).json();
 document.getElementById("version").textContent = started.version;
 shared = new Shared(started);
-onTheme(() => Object.values(rooms).forEach(async (room) => (await room).redraw?.()));
+onTheme(() => Object.values(views).forEach(async (view) => (await view).redraw?.()));
 addEventListener("hashchange", () => location.hash.slice(1) in makers && enter(location.hash.slice(1)));
 // A file that misses its drop zone must not replace the page.
 for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());

@@ -30,8 +30,8 @@ const clipped = (part) => ({ ...part, layer: part.layer?.map((layer) => (typeof 
 
 // Titles break into lines where they are longer than their side of the chart: Vega would cut them off.
 const LETTER = 6.6, HIGH = 180, NARROW = 480;
-function lines(text, room) {
-  const most = Math.max(12, Math.floor(room / LETTER));
+function lines(text, width) {
+  const most = Math.max(12, Math.floor(width / LETTER));
   if (typeof text !== "string" || text.length <= most) return text;
   const out = [""];
   for (const word of text.split(" ")) {
@@ -42,7 +42,7 @@ function lines(text, room) {
   return out;
 }
 function titled(part, wide, high) {
-  const axis = (channel, room) => (channel?.title ? { ...channel, title: lines(channel.title, room) } : channel);
+  const axis = (channel, width) => (channel?.title ? { ...channel, title: lines(channel.title, width) } : channel);
   const out = { ...part };
   if (typeof part.title === "string") out.title = lines(part.title, 0.88 * wide);
   else if (part.title?.text) out.title = { ...part.title, text: lines(part.title.text, 0.88 * wide) };
@@ -54,12 +54,12 @@ function titled(part, wide, high) {
 const views = new WeakMap(), turns = new WeakMap(), drawn = new WeakMap();
 
 // How wide a chart is drawn. A window that changes by more than a scrollbar has its charts drawn anew: shrunk letters cannot be read.
-const room = (node) => Math.max(280, Math.min(node.clientWidth || 640, 860));
+const width = (node) => Math.max(280, Math.min(node.clientWidth || 640, 860));
 const SCROLLBAR = 24;
 const watched = new ResizeObserver((changes) => {
   for (const { target } of changes) {
     const before = drawn.get(target);
-    if (before && target.clientWidth && Math.abs(room(target) - before.wide) > SCROLLBAR) draw(target, before.spec);
+    if (before && target.clientWidth && Math.abs(width(target) - before.wide) > SCROLLBAR) draw(target, before.spec);
   }
 });
 
@@ -71,7 +71,7 @@ export async function draw(node, spec) {
   await new Promise(requestAnimationFrame); // the words first: they are what was asked for
   if (turns.get(node) !== turn) return; // a newer chart is on its way
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
-  const wide = room(node);
+  const wide = width(node);
   drawn.set(node, { spec, wide });
   const fitted = (part) => titled(clipped(part), wide, typeof part.height === "number" ? part.height : HIGH);
   const sized = "concat" in spec ? titled(spec, wide, HIGH) : { ...fitted(spec), width: wide, padding: { left: 5, top: 5, bottom: 5, right: wide < NARROW ? 28 : 5 }, autosize: { type: "fit-x", contains: "padding" } };

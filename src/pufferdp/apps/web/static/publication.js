@@ -1,4 +1,4 @@
-// What the rooms that publish have in common: data, model, question and guarantee; a plan; then one charged release.
+// What the tabs that publish have in common: data, model, question and guarantee; a plan; then one charged release.
 
 import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
@@ -7,31 +7,31 @@ import { busy, clear, codeBox, downloads, el, error, field, fieldError, formulas
 import { showPage } from "./result.js";
 import { Source } from "./source.js";
 
-// `room`: heading, question and guarantee (fields), fit(source) before asking, asked(source), plan and publish (jobs),
+// `tab`: heading, question and guarantee (fields), fit(source) before asking, asked(source), plan and publish (jobs),
 // button, explains, names (of downloads), flows, pairs, after(made) more to show.
-export function makePublication(panel, shared, room) {
+export function makePublication(panel, shared, tab) {
   const latest = new Latest();
   const length = el("input", { type: "number", min: 1, value: 2016, on: { input: () => update() } });
   const lengthField = field("How many records will there be?", length, undefined, "length");
   const answer = el("section", { className: "card answer", "aria-live": "polite" }, note("computing …"));
-  const budgets = new Budgets(shared, { flows: Boolean(room.flows) });
+  const budgets = new Budgets(shared, { flows: Boolean(tab.flows) });
   const made = el("div", { "aria-live": "polite" }), more = el("div");
-  const go = el("button", { type: "button", className: "main", text: room.button, disabled: true, on: { click: () => publish() } });
-  const publishCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note(room.explains), budgets.root, go, made, more);
+  const go = el("button", { type: "button", className: "main", text: tab.button, disabled: true, on: { click: () => publish() } });
+  const publishCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note(tab.explains), budgets.root, go, made, more);
   const code = codeBox();
-  const source = new Source(shared, { pairs: Boolean(room.pairs), change: () => update() });
+  const source = new Source(shared, { pairs: Boolean(tab.pairs), change: () => update() });
   const form = el(
     "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
-    el("h2", { text: room.heading }),
+    el("h2", { text: tab.heading }),
     source.root,
-    el("fieldset", {}, el("legend", { text: "3 · Question" }), ...room.question, lengthField),
-    el("fieldset", {}, el("legend", { text: "4 · Guarantee" }), ...room.guarantee),
+    el("fieldset", {}, el("legend", { text: "3 · Question" }), ...tab.question, lengthField),
+    el("fieldset", {}, el("legend", { text: "4 · Guarantee" }), ...tab.guarantee),
   );
-  panel.append(el("div", { className: "room" }, form, el("div", { className: "tells" }, answer, publishCard, code.root)));
+  panel.append(el("div", { className: "tab" }, form, el("div", { className: "tells" }, answer, publishCard, code.root)));
 
   const asked = () => ({
     model: source.model.key, data: source.file?.key ?? null, reading: source.reading,
-    length: lengthField.hidden ? null : Number(length.value) || null, theme: theme(), ...room.asked(),
+    length: lengthField.hidden ? null : Number(length.value) || null, theme: theme(), ...tab.asked(),
   });
 
   function refuse(words, wrong = true) {
@@ -42,7 +42,7 @@ export function makePublication(panel, shared, room) {
   async function update() {
     lengthField.hidden = Boolean(source.file) || !source.model?.chained;
     publishCard.hidden = !source.file;
-    room.fit?.(source);
+    tab.fit?.(source);
     if (!source.model) {
       latest.cancel();
       for (const node of [made, more]) clear(node);
@@ -51,7 +51,7 @@ export function makePublication(panel, shared, room) {
     }
     const slow = setTimeout(() => busy(answer, true), 150);
     try {
-      const found = await latest.ask(room.plan, asked());
+      const found = await latest.ask(tab.plan, asked());
       if (!found) return;
       fieldError(form);
       go.disabled = false;
@@ -71,14 +71,14 @@ export function makePublication(panel, shared, room) {
     const { length: _, ...rest } = asked();
     const asking = { ...rest, dataset: budgets.name };
     try {
-      const found = await working(made, (hear, signal) => ask(room.publish, asking, hear, signal));
+      const found = await working(made, (hear, signal) => ask(tab.publish, asking, hear, signal));
       const row = found.certificate.ledger;
       const where = row ? `Charged to ${row.dataset}, row ${row.position} of the ledger.` : "Not charged to any ledger: count your releases yourself.";
-      const shown = [el("p", { className: "charged", text: where }), ...kept(found.kept), ...formulas(found), downloads(found.made, { "report.html": "Report (HTML)", ...room.names })];
+      const shown = [el("p", { className: "charged", text: where }), ...kept(found.kept), ...formulas(found), downloads(found.made, { "report.html": "Report (HTML)", ...tab.names })];
       if (found.page) showPage(made, found.page, ...shown);
       else clear(made, ...shown);
       code.show(found.commands);
-      room.after?.(found, more);
+      tab.after?.(found, more);
       shared.changed?.();
       await budgets.read();
     } catch (problem) {

@@ -1,4 +1,4 @@
-// What the rooms work on: a file, how its rows become a series, and a model. Files and models are shared by the rooms.
+// What the tabs work on: a file, how its rows become a series, and a model. Files and models are shared by the tabs.
 
 import { ask, upload } from "./calls.js";
 import { busy, CANCELLED, clear, dropZone, el, error, field, fieldError, fill, note, number, select } from "./dom.js";
@@ -22,7 +22,7 @@ export class Shared {
     this.heard.forEach((act) => act());
     return kept;
   }
-  // A model that was fitted in one room is there for the others; the latest of each file.
+  // A model that was fitted in one tab is there for the others; the latest of each file.
   learn(model) {
     this.models = [...this.models.filter((m) => m.label !== model.label), model];
     this.heard.forEach((act) => act());
@@ -210,7 +210,7 @@ export class Source {
     }
   }
 
-  // Everything that hangs on a choice: the fit, and then whoever shows the answer.
+  // Everything that hangs on a choice: the fit, and then the view of the answer.
   async read() {
     this.turn++;
     this.abort?.abort();

@@ -32,7 +32,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import MechanismError, ParameterError, PufferdpError
 
 _FLUSH_SECONDS: Final = 0.1
-"""Outputs come back this often, so that whoever waits can tell slow runs from a hang."""
+"""Outputs come back this often, so that slow runs can be distinguished from a hang."""
 _AT_ONCE: Final = 10_000
 """Data sets handed to a batched function in one call."""
 _ASKED, _ANSWERED = struct.Struct("<qq1s"), struct.Struct("<q")
@@ -59,7 +59,7 @@ class GuardedFunction(LimitedMechanism):
     load: Callable[[], Loaded] = field(repr=False)
     """Makes the function, in the child: importing a file may hang as well."""
     declared: float | None = None
-    """The DP loss that whoever audits declares; None takes what the object says."""
+    """The DP loss that the auditor declares; None takes what the object says."""
     _child: _Child | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Watches over audited code: it gets so much memory and so many processes, and all that it started ends with it.
 
-What it starts may leave its group with setsid, and may outlive whoever started it. So the supervisor is made the one
+What it starts may leave its group with setsid, and may outlive its parent. So the supervisor is made the one
 that orphans below it fall to, and ends everything below itself. Also runs alone, before a command:
 ``python -I -S supervisor.py MEMORY PROCESSES COMMAND…``; so nothing but the standard library is imported here.
 """
@@ -91,7 +91,7 @@ def _stop(number: int, frame: object) -> None:
 
 
 def _leave_streams() -> None:
-    """Have no end of a pipe here: whoever reads what the work writes must see it end with the work."""
+    """Have no end of a pipe here: its reader must see it end with the work."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for handle in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(64)):
         with suppress(OSError):

@@ -46,7 +46,7 @@ _SPARE: Final = 1e-10
 _LEAST_SPARE: Final = 2e-12
 """The same for small leakages. Most are the log of a quotient near 1, which rounding moves by about as much however
 small it is: a part of epsilon would be less than that. Brackets of two states that attract each other have their own
-room for rounding, and guarantees this small are read off them (see ``leaks_most``)."""
+a margin for rounding, and guarantees this small are read off them (see ``leaks_most``)."""
 
 
 class ExactLaplace(Mechanism):
@@ -194,8 +194,8 @@ class ExactLeakage:
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
         self._work.begin(allowed)
-        # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
-        # knows no record, records that make up for each other hide each other.
+        # More loss than epsilon may do: values that would move the answer most may be impossible, and to an adversary
+        # who knows no record, records that make up for each other hide each other.
         while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
             most = min(2 * most, MOST_LOSS)
 
@@ -284,7 +284,7 @@ class ExactLeakage:
 
 @dataclass(frozen=True)
 class _AllOthersKnown:
-    """Whoever knows all other records, under differential privacy: the model plays no role, every value is possible."""
+    """The adversary of differential privacy, who knows all other records: the model plays no role."""
 
     record: int
     likelier: int

@@ -1,8 +1,8 @@
 """Gaussian noise with an (epsilon, delta) guarantee: zCDP by OpenDP's own map, carried over by a leakage curve.
 
-Noise of scale s on an answer that one record moves by at most D in L2 is (D²/2s²)-zCDP, so (τ, δ(τ))-DP for every τ.
-Whoever knows the correlation then has (q(τ), δ(τ)·(e^q(τ) − 1)/(e^τ − 1)), for every curve q that bounds the leakage of
-every algorithm (docs/guide/approximate.md). The largest rho that keeps the guarantee for some τ decides.
+Noise of scale s on an answer that one record moves by at most D in L2 is (D²/2s²)-zCDP, so (τ, δ(τ))-DP for every τ. An
+adversary who uses the correlation model then has (q(τ), δ(τ)·(e^q(τ) − 1)/(e^τ − 1)), for every curve q that bounds the
+leakage of every algorithm (docs/guide/approximate.md). The largest rho that keeps the guarantee for some τ decides.
 """
 
 from __future__ import annotations

@@ -218,9 +218,9 @@ def _rest(box: Box, x: int, taken: Floats, weights: Floats) -> Floats:
     order = np.argsort(weights[:, others], axis=1)
     sorted_weights = np.take_along_axis(weights[:, others], order, axis=1)
     low = box.low[:, others][:, order]  # over (row, corner, place)
-    room = box.high[:, others][:, order] - low
+    headroom = box.high[:, others][:, order] - low
     free = np.maximum(1 - taken - box.low[:, others].sum(axis=1), 0.0)
-    filled = np.clip(free[:, None, None] - (np.cumsum(room, axis=2) - room), 0.0, room)
+    filled = np.clip(free[:, None, None] - (np.cumsum(headroom, axis=2) - headroom), 0.0, headroom)
     return np.asarray(((low + filled) * sorted_weights).sum(axis=2))
 
 
@@ -245,8 +245,8 @@ def _largest_mean_ratio(low: Floats, high: Floats, top: Floats, bottom: Floats) 
     ratio = 0.0
     while True:
         order = np.argsort(ratio * bottom - top)
-        room = (high - low)[order]
-        filled = np.clip(max(1 - low.sum(), 0.0) - (np.cumsum(room) - room), 0.0, room)
+        headroom = (high - low)[order]
+        filled = np.clip(max(1 - low.sum(), 0.0) - (np.cumsum(headroom) - headroom), 0.0, headroom)
         distribution = low[order] + filled
         better = float(distribution @ top[order] / (distribution @ bottom[order]))
         if better <= ratio * (1 + 1e-15):

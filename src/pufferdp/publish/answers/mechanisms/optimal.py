@@ -22,7 +22,7 @@ WORTH_IT: Final = 2.0
 _MOST_EPSILON: Final = 12.0
 """Beyond, the numbers of the programme are too far apart for its solver."""
 _TAIL: Final = 0.99
-"""Tails fall a little more slowly than Laplace noise that keeps the guarantee, so that they keep it with room."""
+"""Tails fall a little more slowly than Laplace noise that keeps the guarantee, so that they keep it with a margin."""
 _DEPTH: Final = 16.0
 """Shares are listed down to about e^-16: a rounded one is then off by less than 1e-11."""
 _SHARES: Final = (0.05, 1e-3, 1e-5)

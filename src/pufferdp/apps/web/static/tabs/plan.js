@@ -47,13 +47,13 @@ export async function make(panel, shared) {
   const go = el("button", { type: "button", className: "main", text: "Release the answer", on: { click: () => release() } });
   const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), budgets.root, go, released);
   const answer = el("section", { className: "card answer" }, headline, chart, mechanisms);
-  const guarantee = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Guarantee" }), epsilon.root, field("Someone who wants to find out a record", adversary));
+  const guarantee = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Guarantee" }), epsilon.root, field("Adversary's background knowledge", adversary));
   const code = codeBox();
   const source = new Source(shared, { change: () => ask_() });
 
   panel.append(
     el(
-      "div", { className: "room" },
+      "div", { className: "tab-body" },
       el(
         "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
         el("h2", { text: "May I publish this, and with what error?" }),
@@ -136,7 +136,7 @@ export async function make(panel, shared) {
     drawn = picture;
     code.show(plan.commands);
     drawCurve();
-    answer.dataset.epsilon = plan.epsilon; // what is on the screen, for whoever measures
+    answer.dataset.epsilon = plan.epsilon; // what is on the screen, for measurements
   }
 
   async function drawCurve() {
@@ -211,18 +211,18 @@ function certified(made) {
   const sure = `${percent(made.intervals.probability)} between`;
   const several = c.labels.length > 1;
   // A model that hardly explains the answer leaves the posterior out.
-  const denoised = made.denoised && list(made.denoised.mean).some((v) => v !== null) ? made.denoised : null;
+  const model-based estimate = made.model_estimate && list(made.model_estimate.mean).some((v) => v !== null) ? made.model_estimate : null;
   const rows = c.labels.map((label, n) => ({
     cells: [
       label, number(list(made.answer)[n]), range(made.intervals.each, n),
       ...(several ? [range(made.intervals.all, n)] : []),
       number(list(made.estimate)[n]),
-      ...(denoised ? [range(denoised, n)] : []),
+      ...(model-based estimate ? [range(model-based estimate, n)] : []),
     ],
   }));
   const head = [
     c.query.name, "Released", sure, ...(several ? [`All ${sure}`] : []), "Estimate",
-    ...(denoised ? [`${percent(denoised.probability)} between, if the model is right`] : []),
+    ...(model-based estimate ? [`${percent(model_estimate.probability)} between, if the model is right`] : []),
   ];
   const where = c.ledger ? `Charged to ${c.ledger.dataset}, row ${c.ledger.position} of the ledger.` : "Not charged to any ledger: count your releases yourself.";
   return [

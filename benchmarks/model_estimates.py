@@ -1,4 +1,4 @@
-"""What denoising gains: mean squared errors under the model, summed over every answer and every noise, not sampled."""
+"""Gains of model-based estimates: mean squared errors under the model, summed over every answer and noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pufferdp.basics.words import number
 from pufferdp.bounds.chains.sums import chain_total
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
-from pufferdp.publish.answers.estimate import answer_prior, denoise
+from pufferdp.publish.answers.estimate import answer_prior, model_estimate_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -42,11 +42,11 @@ class Gain:
     clamped: float
     model: float
     """Of the model's own mean, which looks at no answer."""
-    denoised: float
+    model_estimate: float
 
     def row(self) -> str:
         """As in the table of the guide."""
-        errors = " | ".join(number(e) for e in (self.raw, self.clamped, self.model, self.denoised))
+        errors = " | ".join(number(e) for e in (self.raw, self.clamped, self.model, self.model_estimate))
         return f"| {self.what} | {self.mechanism} | {self.epsilon:g} | {number(self.scale)} | {errors} |"
 
 
@@ -60,7 +60,7 @@ def gain(what: str, problem: Problem, mechanism: str) -> Gain:
     noisy = np.arange(-far, problem.records + far + 1)
     q = math.exp(-1 / scale)
     joint = distribution[:, None] * (1 - q) / (1 + q) * q ** np.abs(noisy - points[:, None])
-    found = [denoise(problem, int(y), problem.noise(scale)) for y in noisy]
+    found = [model_estimate_of(problem, int(y), problem.noise(scale)) for y in noisy]
     # Answers so far out that there is no estimate keep the clamped one; all together they are rarer than 1e-6.
     means = [
         d.mean if d and isinstance(d.mean, float) else min(max(y, 0), problem.records)
@@ -90,10 +90,14 @@ def gains() -> list[Gain]:
 
 def run(report: Report) -> None:
     """All of it."""
-    report.title("denoised counts: mean squared error, over the better of the clamped answer's and the model's own")
+    report.title(
+        "model-based estimates of counts: mean squared error, over the better of the clamped answer and the model alone"
+    )
     found = gains()
     for g in found:
-        report.row(f"{g.what}, epsilon {g.epsilon:g}, {g.mechanism}", g.denoised / min(g.clamped, g.model), "", 1.0)
+        report.row(
+            f"{g.what}, epsilon {g.epsilon:g}, {g.mechanism}", g.model_estimate / min(g.clamped, g.model), "", 1.0
+        )
     print("\n" + "\n".join(g.row() for g in found))
 
     report.title("the distribution of a count: seconds")

@@ -8,17 +8,17 @@ import { showPage } from "../result.js";
 import { ADVERSARIES } from "./plan.js";
 
 export async function make(panel, shared) {
-  let room = null, series = null, certificate = null;
-  const change = () => room?.update();
+  let tab = null, series = null, certificate = null;
+  const change = () => tab?.update();
   const epsilon = slider({ label: "ε, how much may leak about one record", low: 0.1, high: 10, value: 2, log: true, change, words: (v) => `epsilon ${v}`, refusals: "epsilon" });
   const adversary = select(ADVERSARIES, "bdp", change);
   const optimise = select([["no", "every state flips alike (quick)"], ["yes", "search for fewer flips (slow)"]], "no", change);
   const estimated = el("div", { "aria-live": "polite" }), chosen = el("p", { className: "note" });
 
-  room = makePublication(panel, shared, {
+  tab = makePublication(panel, shared, {
     heading: "Publish the series itself, flipped by chance",
     question: [field("Which flips?", optimise, "For more than two states")],
-    guarantee: [epsilon.root, field("Someone who wants to find out a record", adversary)],
+    guarantee: [epsilon.root, field("Adversary's background knowledge", adversary)],
     plan: "flip_plan", publish: "flip", button: "Flip the series",
     explains: "Every record passes the channel once. What is counted from the result can be corrected, below.",
     names: { "certificate.json": "Certificate (JSON)", "*": "Flipped series" },
@@ -58,5 +58,5 @@ export async function make(panel, shared) {
       clear(estimated, error(problem.message));
     }
   }
-  return room;
+  return tab;
 }

@@ -38,9 +38,9 @@ export async function make(panel, shared) {
     el("h2", { text: "Does it leak more than it claims?" }),
     source.root,
     el("fieldset", {}, el("legend", { text: "2 · The mechanism" }), field("Mechanism", mechanism, "Your own code is audited by the command line"), stateField, claimField, flipField, rowField, epsilonField, lengthField),
-    el("fieldset", {}, el("legend", { text: "3 · The attack" }), field("Someone who wants to find out a record", adversary), field("Time", seconds), go),
+    el("fieldset", {}, el("legend", { text: "3 · The attack" }), field("Adversary's background knowledge", adversary), field("Time", seconds), go),
   );
-  panel.append(el("div", { className: "room" }, form, el("div", { className: "tells" }, answer, code.root)));
+  panel.append(el("div", { className: "tab-body" }, form, el("div", { className: "tells" }, answer, code.root)));
 
   const spelled = { laplace: () => `laplace:count:${state.value}`, flip: () => `flip:${flips.value.trim()}`, redact: () => `redact:${row.value.trim()}:${epsilon.value.trim()}` };
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import BudgetError
 from pufferdp.ledger.ledger import Ledger
-from pufferdp.ledger.refusals import Room, down
+from pufferdp.ledger.refusals import Remaining, down
 from pufferdp.publish.answers.kind import charge_of
 from pufferdp.publish.answers.plan import Plan
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LedgerRoom:
+class RemainingBudget:
     """What a data set has left for the release that is planned."""
 
     place: str
     dataset: str
     ranges: Ranges
-    room: Room
+    remaining: Remaining
 
     @classmethod
     def of(
@@ -36,23 +36,23 @@ class LedgerRoom:
         longest: int | None,
         first: str | None,
         last: str | None,
-    ) -> LedgerRoom:
+    ) -> RemainingBudget:
         """Ask the ledger; ``longest`` is None for a part of a series that goes on."""
         with Ledger(place) as ledger:
             ledger.expect(dataset, model=model, adversary=adversary)
             ranges = ledger.ranges(dataset, first=first, last=last, otherwise="order")
-            return cls(place, dataset, ranges, ledger.room(dataset, ranges, longest or MOST_RECORDS))
+            return cls(place, dataset, ranges, ledger.remaining(dataset, ranges, longest or MOST_RECORDS))
 
     @property
     def epsilon(self) -> float:
         """The largest guarantee that fits by a curve."""
-        if self.room.epsilon is None:
+        if self.remaining.epsilon is None:
             raise BudgetError(
-                f"data set {self.dataset!r} has a DP loss of {down(self.room.dp_loss)} left for these records: no "
+                f"data set {self.dataset!r} has a DP loss of {down(self.remaining.dp_loss)} left for these records: no "
                 "release fits, so choose other records or make another data set",
                 value=self.dataset,
             )
-        return self.room.epsilon
+        return self.remaining.epsilon
 
     def verdict(self, plan: Plan) -> dict[str, Any]:
         """Which candidates of a plan would be charged, and which refused."""
@@ -62,13 +62,13 @@ class LedgerRoom:
                 if candidate.applies:
                     charge = replace(charge_of(plan.problem, candidate), ranges=self.ranges)
                     (fits if ledger.would_refuse(self.dataset, charge) is None else refused).append(candidate.mechanism)
-        words = f"Data set {self.dataset!r} has a DP loss of {down(self.room.dp_loss)} left for these records."
+        words = f"Data set {self.dataset!r} has a DP loss of {down(self.remaining.dp_loss)} left for these records."
         words += f" In the budget: {', '.join(fits) or 'none'}."
         words += f" Refused: {', '.join(refused)}." if refused else ""
         return {
             "dataset": self.dataset,
-            "left_dp": self.room.dp_loss,
-            "left_epsilon": self.room.epsilon,
+            "left_dp": self.remaining.dp_loss,
+            "left_epsilon": self.remaining.epsilon,
             "fits": fits,
             "refused": refused,
             "words": words,

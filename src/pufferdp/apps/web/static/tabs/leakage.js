@@ -32,13 +32,13 @@ export async function make(panel, shared) {
   const source = new Source(shared, { models: true, own: DRAGGED, change });
   panel.append(
     el(
-      "div", { className: "room" },
+      "div", { className: "tab-body" },
       el(
         "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
         el("h2", { text: "What does the DP I spent really give away?" }),
         source.root,
         dragged,
-        el("fieldset", {}, el("legend", { text: "2 · What was released" }), spent.root, field("How many records", length, undefined, "length"), field("Someone who wants to find out a record", adversary)),
+        el("fieldset", {}, el("legend", { text: "2 · What was released" }), spent.root, field("How many records", length, undefined, "length"), field("Adversary's background knowledge", adversary)),
       ),
       el("div", { className: "tells" }, answer, code.root),
     ),

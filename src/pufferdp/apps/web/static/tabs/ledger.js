@@ -11,7 +11,7 @@ export async function make(panel, shared) {
   const check = el("button", { type: "button", text: "Verify the ledger", on: { click: () => verify() } });
   panel.append(
     el(
-      "div", { className: "room halves" },
+      "div", { className: "tab-body halves" },
       el(
         "section", { className: "card" },
         el("h2", { text: "Verify a certificate or a report" }),

@@ -38,7 +38,7 @@ from pufferdp import (
 )
 from pufferdp.bounds.additive.posterior import clipped_moments
 from pufferdp.models.simulate import sample, sample_chain
-from pufferdp.publish.answers.estimate import PROBABILITY, answer_prior, denoise, denoise_normal
+from pufferdp.publish.answers.estimate import PROBABILITY, answer_prior, model_estimate_of, normal_posterior
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
@@ -49,7 +49,7 @@ from tests.strategies import SEEDS, chains, examples
 
 def posterior_of(problem, answer, scale):
     """The posterior where the noise that the problem asks for has this scale."""
-    return denoise(problem, answer, problem.noise(scale))
+    return model_estimate_of(problem, answer, problem.noise(scale))
 
 
 ONE_IN_TEN_THOUSAND = 1e-4
@@ -396,7 +396,7 @@ def test_normal_records_gain():
     mean, variance = clipped_moments(np.array([1.0, -0.5]), covariance, -60, 60)
     truths = generator.multivariate_normal([1.0, -0.5], covariance, 20_000).sum(axis=1)
     noisy = truths + generator.laplace(0, 3.0, len(truths))
-    found = [denoise_normal(mean, variance, float(y), 3.0) for y in noisy]
+    found = [normal_posterior(mean, variance, float(y), 3.0) for y in noisy]
     assert better(noisy - truths, np.array([d.mean for d in found]) - truths)
     inside = sum(d.low <= t <= d.high for d, t in zip(found, truths, strict=True))
     assert min(binom.cdf(inside, 20_000, 0.95), binom.sf(inside - 1, 20_000, 0.95)) > ONE_IN_TEN_THOUSAND
@@ -435,7 +435,7 @@ def test_clipped_normal_records_gain():
     drawn = generator.multivariate_normal(means, covariance, (5000, 12))
     truths = np.clip(drawn, -1, 1).sum(axis=(1, 2))
     noisy = truths + generator.laplace(0, 4.0, len(truths))
-    found = [denoise_normal(12 * mean, 12 * variance, float(y), 4.0) for y in noisy]
+    found = [normal_posterior(12 * mean, 12 * variance, float(y), 4.0) for y in noisy]
     ours = np.array([d.mean for d in found])
     assert better(noisy - truths, ours - truths)
     assert better(np.clip(noisy, -24, 24) - truths, ours - truths)
@@ -458,10 +458,14 @@ def test_a_release_says_it_and_its_certificate_too(query):
         frame(WALK), model=ACTIVITY, column="state", order="t", query=query, epsilon=1.0, sampler=SeededSampler(1)
     )
     problem = problem_of(ACTIVITY, query, ((300, 1),))
-    assert done.denoised == posterior_of(problem, done.answer, done.certificate.noise.scale)
-    assert done.to_dict()["denoised"] == done.certificate.to_dict()["denoised"] == done.denoised.to_dict()
+    assert done.model_estimate == posterior_of(problem, done.answer, done.certificate.noise.scale)
+    assert (
+        done.to_dict()["model_estimate"]
+        == done.certificate.to_dict()["model_estimate"]
+        == done.model_estimate.to_dict()
+    )
     assert verify(done.certificate).problems == ()
-    assert "denoised" in str(done)
+    assert "model_estimate" in str(done)
     assert "95 % between" in str(done)
     assert max(map(len, str(done).splitlines())) <= 96
 
@@ -469,18 +473,18 @@ def test_a_release_says_it_and_its_certificate_too(query):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"mean": [1.0, 2.0]}, "denoised.mean is 1"),
-        ({"low": [None, None]}, "denoised.low is None"),
-        ({"high": [1.0]}, "denoised.high has 1"),
-        ({"surprise": [0.9, 0.1]}, "denoised.surprise is 0.9"),
-        ({"probability": 0.99}, "denoised.probability is 0.99"),
-        (None, "denoised is given where"),
+        ({"mean": [1.0, 2.0]}, "model_estimate.mean is 1"),
+        ({"low": [None, None]}, "model_estimate.low is None"),
+        ({"high": [1.0]}, "model_estimate.high has 1"),
+        ({"surprise": [0.9, 0.1]}, "model-based estimate.surprise is 0.9"),
+        ({"probability": 0.99}, "model-based estimate.probability is 0.99"),
+        (None, "model-based estimate is given where"),
     ],
 )
 def test_a_changed_posterior_is_found(change, problem):
     done = release(frame(WALK), model=ACTIVITY, column="state", query="histogram", epsilon=1.0, order="t")
     forged = copy.deepcopy(done.certificate.to_dict())
-    forged["denoised"] = None if change is None else {**forged["denoised"], **change}
+    forged["model_estimate"] = None if change is None else {**forged["model_estimate"], **change}
     forged["sha256"] = content_hash(forged)
     found = verify(forged).problems
     assert len(found) == 1
@@ -491,7 +495,7 @@ def test_a_model_that_does_not_explain_the_answer_is_named():
     lazy = MarkovChain(transition=[[0.99, 0.01], [0.5, 0.5]], states=["rest", "active"])
     busy = ["active", "active", "rest"] * 100
     done = release(frame(busy), model=lazy, column="state", query="count:active", epsilon=5.0, order="t")
-    assert done.denoised.surprise < 1e-3
+    assert done.model_estimate.surprise < 1e-3
     assert "the model hardly explains this answer" in str(done)
     assert max(map(len, str(done).splitlines())) <= 96
     assert verify(done.certificate).valid
@@ -500,11 +504,12 @@ def test_a_model_that_does_not_explain_the_answer_is_named():
 def test_no_posterior_no_columns():
     model = MarkovChain(transition=ACTIVITY.transition, states=["rest", "active"], start="any")
     done = release(frame(WALK), model=model, column="state", query="histogram", epsilon=1.0, order="t")
-    assert done.denoised is None
-    assert done.to_dict()["denoised"] is None
+    assert done.model_estimate is None
+    assert done.to_dict()["model_estimate"] is None
     assert "if the model is right" not in str(done)
-    assert "Not denoised: the guarantee is for every start, and each has a distribution of its own." in " ".join(
-        str(done).split()
+    assert (
+        "Not model-based estimate: the guarantee is for every start, and each has a distribution of its own."
+        in " ".join(str(done).split())
     )
     assert verify(done.certificate).valid
 
@@ -528,11 +533,11 @@ def test_a_release_says_why_it_has_no_posterior(reason):
     model, options = REASONS[reason]
     data = frame(WALK).assign(x=1.5, unobserved=["rest", None, "active", *WALK[3:]])
     done = release(data, model=model, epsilon=1.0, order="t", **{"column": "state", **options})
-    assert done.denoised is None
-    assert re.search(f"Not denoised: [^.]*{reason}", " ".join(str(done).split()))
+    assert done.model_estimate is None
+    assert re.search(f"Not model-based estimate: [^.]*{reason}", " ".join(str(done).split()))
 
 
-def test_tables_are_denoised_too():
+def test_tables_are_model_estimate_too():
     table = JointTable(values=[0, 1], outcomes=[(0, 0), (1, 1)], probabilities=[0.25, 0.75])
     case = case_of(table, "count:1")
     prior = answer_prior(case.problem(1.0))

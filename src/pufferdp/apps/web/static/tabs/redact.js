@@ -33,12 +33,12 @@ export async function make(panel, shared) {
   const page = (step) => el("button", { type: "button", className: "small", text: step < 0 ? "← earlier" : "later →", on: { click: () => move(Math.min(Math.max(first + step * WINDOW, 1), series?.rows ?? 1), false) } });
   panel.append(
     el(
-      "div", { className: "room" },
+      "div", { className: "tab-body" },
       el(
         "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
         el("h2", { text: "Publish the series, but hide these records" }),
         source.root,
-        el("fieldset", {}, el("legend", { text: "3 · Guarantee" }), epsilon.root, field("Someone who wants to find out a hidden record", adversary)),
+        el("fieldset", {}, el("legend", { text: "3 · Guarantee" }), epsilon.root, field("Adversary's background knowledge", adversary)),
       ),
       el(
         "div", { className: "tells" },

@@ -20,8 +20,8 @@ const QUESTIONS = [
 const PERIODS = [["", "all times together"], ["hour", "hour"], ["day", "day"], ["week", "week"]];
 
 export async function make(panel, shared) {
-  let room = null;
-  const change = () => room?.update();
+  let tab = null;
+  const change = () => tab?.update();
   const epsilon = slider({ label: "ε of the whole table", low: 0.01, high: 10, value: 1, log: true, change, hint: "All questions and all rows together", words: (v) => `epsilon ${v}`, refusals: "epsilon" });
   const adversary = select(ADVERSARIES, "bdp", change);
   const state = select([], undefined, change);
@@ -48,7 +48,7 @@ export async function make(panel, shared) {
   const chosen = () => boxes.filter(({ box }) => box.checked);
   const spelled = ({ key }) => (key === "count" ? `count:${state.value}` : key === "quantile" ? `quantile:${levels.value.trim()}` : key);
 
-  room = makePublication(panel, shared, {
+  tab = makePublication(panel, shared, {
     heading: "Several questions, a row for each group",
     question: [
       el("div", { className: "field", role: "group", "aria-label": "What is published, and which share of the guarantee it gets", "data-refusals": "query|split|quantile|there is no query" }, el("span", { text: "What is published? On the right: its share" }), el("ul", { className: "questions" }, ...boxes.map(({ root }) => root))),
@@ -56,7 +56,7 @@ export async function make(panel, shared) {
       field("A row for each", who, "People, or a column that is public", "per|a table per"),
       field("And for each", period, "Days and hours by the column under “Order”", "the period"),
     ],
-    guarantee: [epsilon.root, field("Someone who wants to find out a record", adversary)],
+    guarantee: [epsilon.root, field("Adversary's background knowledge", adversary)],
     plan: "table_plan", publish: "table", button: "Release the table", pairs: true,
     explains: "Draws fresh noise once for every number of the table. Exact numbers are never shown or stored.",
     names: { "table.csv": "Table (CSV)", "release.json": "Table and certificate (JSON)" },
@@ -83,5 +83,5 @@ export async function make(panel, shared) {
       };
     },
   });
-  return room;
+  return tab;
 }

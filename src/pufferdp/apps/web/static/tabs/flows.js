@@ -10,12 +10,12 @@ const PRIVACY = [
 ];
 
 export async function make(panel, shared) {
-  let room = null;
-  const change = () => room?.update();
+  let tab = null;
+  const change = () => tab?.update();
   const privacy = select(PRIVACY, "joint", change);
   const tau = slider({ label: "τ, how far two releases may be apart", low: 0.01, high: 0.9, value: 0.2, log: true, change, hint: "Total variation: 0 says nothing, 1 hides nothing", words: (v) => `tau ${v}`, refusals: "tau" });
   const eta = slider({ label: "η, how much rows of the chain may differ", low: 0.001, high: 0.5, value: 0.05, log: true, change, hint: "Chains this close to the model are not told apart", words: (v) => `eta ${v}`, refusals: "eta" });
-  room = makePublication(panel, shared, {
+  tab = makePublication(panel, shared, {
     heading: "How does it move from state to state?",
     question: [field("What is hidden?", privacy)],
     guarantee: [tau.root, eta.root],
@@ -24,5 +24,5 @@ export async function make(panel, shared) {
     names: { "flow.json": "Flow and certificate (JSON)" },
     asked: () => ({ tau: tau.value, eta: eta.value, privacy: privacy.value }),
   });
-  return room;
+  return tab;
 }

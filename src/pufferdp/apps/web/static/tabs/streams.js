@@ -26,9 +26,9 @@ export async function make(panel, shared) {
     "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
     el("h2", { text: "What does a stream leak, step by step?" }),
     source.root,
-    el("fieldset", {}, el("legend", { text: "2 · The stream" }), field("Question", asks), lossesField, targetField, field("Steps", length, "Empty: the stream has no end", "length"), field("Someone who wants to find out a record", adversary)),
+    el("fieldset", {}, el("legend", { text: "2 · The stream" }), field("Question", asks), lossesField, targetField, field("Steps", length, "Empty: the stream has no end", "length"), field("Adversary's background knowledge", adversary)),
   );
-  panel.append(el("div", { className: "room" }, form, el("div", { className: "tells" }, answer, code.root)));
+  panel.append(el("div", { className: "tab-body" }, form, el("div", { className: "tells" }, answer, code.root)));
 
   async function update() {
     lossesField.hidden = asks.value !== "losses";
