@@ -1,4 +1,4 @@
-"""An experiment as a page: its rows and, told apart without colour, the paper's lines beside ours."""
+"""An experiment as a page: its rows and, distinguished without colour, the paper's lines beside ours."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ class Outputs:
             for folder in (*here, *spare_folders(self._ledger_file)):
                 with suppress(OSError):
                     return f"in {str(write_new(folder, title, text.encode()))!r}"
-        return "lost: nothing could be written anywhere"
+        return "lost: nothing could be written"
 
 
 class Delivery:

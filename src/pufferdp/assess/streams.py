@@ -2,7 +2,7 @@
 
 At step t record t is used, and no other; the algorithm may look at what was published before. Its DP loss at that step
 is e_t. Every record is then protected by e_t on its own, and leaks more through the records before and after it. That
-is a series with a loss of its own for each record (``losses``), told apart by what comes before and after.
+is a series with a loss of its own for each record (``losses``), distinguished by what comes before and after.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _tight(
 
 
 def _settled(chain: MarkovChain) -> MarkovChain:
-    """A chain with one distribution of the first record, where any is believed."""
+    """A chain with one distribution of the first record, where any is allowed."""
     return replace(chain, start="stationary") if chain.any_start else chain
 
 
@@ -297,7 +297,7 @@ def _budget(
 def _budget_by_odds(
     member: MarkovChain | Box, target: float, steps: int | None, who: Adversary
 ) -> tuple[float, tuple[float, float, float] | None]:
-    """The same by the closed form: ends are not told apart."""
+    """The same by the closed form: ends are not distinguished."""
     if who is Adversary.DP:
         return target, (target, target, target)
     lasting = odds_curve(member, None).inverse(target)

@@ -1,4 +1,4 @@
-"""The DP algorithm that leaks most, and the adversary who learns most from it, in words and as plain values.
+"""The worst-case DP algorithm and adversary, in words and as plain values.
 
 By Theorem 1 of docs/theory/tight.md the worst-case algorithm asks one yes/no question of each record: is it in this set
 of states? A yes makes the output e^tau times as likely as a no.
@@ -82,7 +82,7 @@ class WorstSide:
 
 @dataclass(frozen=True, kw_only=True)
 class WorstAlgorithm:
-    """Who learns most, from which yes/no questions."""
+    """The worst-case adversary, and the yes/no questions of the worst algorithm."""
 
     record: int | None
     """A record that leaks most, counted from 1; None: any that is far from both ends."""

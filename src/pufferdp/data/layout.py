@@ -208,7 +208,7 @@ class Layout:
     by: str | None = None
     """One independent chain for each value of this column, usually a person."""
     restart: str | float | None = None
-    """What follows a larger gap than this is believed to be independent of what went before: ``"8h"``, or a number in
+    """What follows a larger gap than this is assumed to be independent of what went before: ``"8h"``, or a number in
     the order column's unit. Without it the chain goes on past every gap."""
     missing: str = "refuse"
     """``"refuse"``, or ``"keep"``: a missing value is an unobserved time step."""

@@ -24,7 +24,7 @@ are time stamps at midnight."""
 Moment = int | float
 """A place on the order column: a number, or nanoseconds since 1970."""
 MOST_PARTS: Final = 10_000
-"""Different segments of people that are told apart."""
+"""Different segments of people that are distinguished."""
 _DAY: Final = 86_400 * 10**9
 _TIME: Final = re.compile(r"(.+?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 """A date or a time without its fraction, the digits of the fraction, and the time zone."""

@@ -285,7 +285,7 @@ class Series:
 
     @reading()
     def first_values(self, most: int) -> tuple[object, ...]:
-        """So many values that are there, from anywhere: what the column looks like."""
+        """So many values that are there, from all parts: what the column looks like."""
         present = self.table.frame.filter(~nw.col("value").is_null()).select("value")
         return tuple(value for (value,) in rows(present.head(most)))
 
@@ -337,7 +337,7 @@ class Series:
             raise ValuesError(f"{shown(value)} at {where} is not a finite number, and {why}; correct it or drop it")
 
     def _ranges(self, ends: tuple[Any, Any]) -> Ranges:
-        """Which records were read: the first and the last place, each person's own where people are told apart."""
+        """Which records were read: the first and the last place, each person's own where people are distinguished."""
         layout = self.table.layout
         if layout.by is None:
             first, last = self._segment(*ends)
@@ -421,7 +421,7 @@ class Series:
 
     @reading()
     def moves(self, coding: Coding) -> dict[str, set[tuple[int, int, int]]]:
-        """Which states follow which so many steps later, by person ("" where nobody is told apart).
+        """Which states follow which so many steps later, by person ("" where nobody is distinguished).
 
         EXACT, and never printed as a whole. At the start of a chain the state before is -1, and steps are the rows
         missing before the first record.
@@ -448,7 +448,7 @@ class Series:
     def slot_moves_of_people(
         self, coding: Coding, period: str | float, slots: int
     ) -> dict[str, dict[tuple[int, int, int, int], int]]:
-        """The same by person ("" where nobody is told apart)."""
+        """The same by person ("" where nobody is distinguished)."""
         frame, tally, *_ = self._tally(coding, None)
         long = read_distance(period, "period")
         check_distance(self.table, long)
@@ -505,7 +505,7 @@ class Series:
         return int(off or 0)
 
     def _unobserved(self, frame: Frame, missing: bool) -> dict[str, int]:
-        """Records that are missing inside chains, by person; "" where nobody is told apart.
+        """Records that are missing inside chains, by person; "" where nobody is distinguished.
 
         Refuses a distance that is not a whole number of steps, and rows that are not there where they are refused.
         """
@@ -628,7 +628,7 @@ class StatePath:
     persons: NDArray[np.int64]
     """Whose it is, counted from 0."""
     by_person: bool
-    """Whether people are told apart."""
+    """Whether people are distinguished."""
     hours: NDArray[np.int64] | None
     """Hours since 1970, in UTC where the times have a zone; None where the order column holds no times."""
     numbers: NDArray[np.int64] | None

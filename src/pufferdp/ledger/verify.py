@@ -241,9 +241,7 @@ class _Check:
             raise LedgerError(f"nothing that is installed recomputes a charge of the kind {charge.kind}")
         problems = None if kind is None else kind.recheck(charge, self.models.get(str(charge.model)))
         if problems is None:
-            self.unchecked.append(
-                f"data set {name!r}: {charge.kind} of DP loss {charge.dp_loss:g} is taken at its word"
-            )
+            self.unchecked.append(f"data set {name!r}: {charge.kind} of DP loss {charge.dp_loss:g} is taken as stated")
         else:
             self.problems += [f"data set {name!r}: {text}" for text in problems]
 

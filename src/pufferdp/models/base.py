@@ -86,7 +86,7 @@ def model_types() -> dict[str, type[Model]]:
 
 
 class Model(Displayed, ABC):
-    """One belief about records, or a class of beliefs that a guarantee must hold for, every one of them.
+    """One distribution of the records, or a class of distributions; a guarantee holds for each.
 
     A class with a ``file_type`` of its own is known to model files, certificates and ledgers from then on. Subclasses
     are frozen dataclasses; the fields that their constructor takes are then the content of the file, unless they say
@@ -157,21 +157,21 @@ class Model(Displayed, ABC):
         """Whether the states stand for whatever numbers are in the data."""
         return False
 
-    # Which beliefs there are, and who depends on whom.
+    # The members of the class, and which records depend on each other.
 
     @property
     def record_models(self) -> tuple[RecordModel, ...]:
-        """The beliefs of the class as distributions of a fixed list of records; none where they cannot be listed so."""
+        """The members of the class as distributions of a fixed list of records; none where they cannot be listed so."""
         return ()
 
     @property
     def single(self) -> bool:
-        """Whether it is one belief, and not a class of several."""
+        """Whether it is one model, and not a class of several."""
         return len(self.record_models) == 1
 
     @property
     def arbitrary(self) -> int | None:
-        """Records in the largest set within which anything may hold; None where more is believed."""
+        """Records in the largest set within which anything may hold; None where more is assumed."""
         return None
 
     @property
@@ -188,7 +188,7 @@ class Model(Displayed, ABC):
         return self.dependent(longest)
 
     def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
-        """Whether these records, in state numbers, have positive probability under a belief; False where unknown."""
+        """Whether these records, in state numbers, have positive probability under a member; False where unknown."""
         return False
 
     # How many records there are, and how they are read.
@@ -346,7 +346,7 @@ def _frozen(value: object) -> object:
 
 
 class RecordModel(Model):
-    """A belief about a fixed list of records, each with its own states, or a class of such beliefs.
+    """A model of a fixed list of records, each with its own states, or a class of such models.
 
     Listing the outcomes is enough: the rest follows by adding them up.
     """
@@ -438,7 +438,7 @@ class RecordModel(Model):
         return max(len(component) for component in self.components)
 
     def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
-        """Whether some belief gives the records these states."""
+        """Whether some member gives the records these states positive probability."""
         (row,) = rows
         known = {i: (int(state),) for i, state in enumerate(row)}
         return any(float(member.joint((), known)) > 0 for member in self.record_models)

@@ -45,7 +45,7 @@ class Box(Protocol):
 
 
 class SeriesModel(Model):
-    """What is believed about a series, however long it is: one chain, or a class of chains."""
+    """A model of a series of any length: one chain, or a class of chains."""
 
     needs_length: ClassVar[bool] = True
     takes_length: ClassVar[bool] = True
@@ -77,7 +77,7 @@ class SeriesModel(Model):
 
     @property
     def chain(self) -> MarkovChain | None:
-        """The only belief, where it is a chain."""
+        """The only member, where it is a chain."""
         return None
 
     @property
@@ -107,7 +107,7 @@ class SeriesModel(Model):
         return None
 
     def with_bins(self, edges: tuple[float, ...]) -> SeriesModel:
-        """This belief, with bins that turn numbers into its states."""
+        """This model, with bins that turn numbers into its states."""
         raise ParameterError(f"{self!r} takes no bins: read states instead of numbers", value=edges)
 
     def dependent(self, longest: int) -> int:
@@ -123,7 +123,7 @@ class SeriesModel(Model):
 
     @property
     def supports(self) -> tuple[tuple[Mask, Mask], ...]:
-        """Of each chain that must be told apart: which moves are possible, and which states a chain can start in."""
+        """Of each chain that must be distinguished: which moves are possible, and which states a chain can start in."""
         if self.chains:
             return tuple(support for chain in self.chains for support in chain.supports)
         every = np.ones(self.size, dtype=np.bool_)
@@ -176,7 +176,7 @@ def chains_of(model: Model) -> tuple[MarkovChain, ...]:
 
 
 def chain_of(model: Model) -> MarkovChain | None:
-    """The chain that is the only belief; None where there are several, or none that is a chain."""
+    """The chain that is the only member; None where there are several, or none that is a chain."""
     series = series_of(model)
     return None if series is None else series.chain
 
@@ -341,7 +341,7 @@ class MarkovChain(SeriesModel):
 
     @property
     def chain(self) -> MarkovChain:
-        """Itself, the only belief."""
+        """Itself, the only member."""
         return self
 
     def with_bins(self, edges: tuple[float, ...]) -> MarkovChain:

@@ -1,4 +1,4 @@
-"""Classes of chains: sets of beliefs the guarantee must hold for, every one of them."""
+"""Classes of chains; the guarantee holds for every member."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MarkovClass(SeriesModel):
     file_type: ClassVar[str | None] = "markov_class"
 
     models: tuple[MarkovChain, ...] = field(kw_only=False)
-    """The beliefs; the guarantee holds for each."""
+    """The members; the guarantee holds for each."""
 
     def __post_init__(self) -> None:
         given: object = self.models
@@ -250,7 +250,7 @@ class _BinaryFile(StatesFile):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BinaryInterval(SeriesModel):
-    """Two states, both stay-probabilities anywhere in [low, high], any start."""
+    """Two states, both stay-probabilities in [low, high], any start."""
 
     file_type: ClassVar[str | None] = "binary_interval"
 
@@ -371,7 +371,7 @@ def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
     sums = np.array([np.clip(c * row, low, high).sum() for c in bends])
     if sums[-1] >= 1:  # between two bends the sum is a line
         return np.clip(float(np.interp(1.0, sums, bends)) * row, low, high)
-    # What the belief allows cannot fill the row: the rest goes to what it rules out, and the distance is infinite.
+    # What the alternative allows cannot fill the row: the rest goes to what it rules out: infinite distance.
     full = np.where(alive, np.clip(bends[-1] * row, low, high), low)
     headroom = np.where(alive, 0.0, high - low)
     return np.asarray(full + (1 - full.sum()) * headroom / max(headroom.sum(), 1e-300))

@@ -253,7 +253,7 @@ class MarkovClock(SeriesModel):
 
     @property
     def single(self) -> bool:
-        """It is one belief."""
+        """It is one model."""
         return True
 
     def dependent(self, longest: int) -> int:

@@ -26,7 +26,7 @@ _LEAST: Final = 1e-12
 
 
 class NumberModel(Model):
-    """What is believed about families of records that are real numbers; families are independent of each other."""
+    """A model of families of records that are real numbers; families are independent of each other."""
 
     real_valued: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ class NumberModel(Model):
 
     @property
     def normal(self) -> Gaussian | None:
-        """The only belief, where it is one normal distribution."""
+        """The only member, where it is one normal distribution."""
         return None
 
     @property
@@ -192,7 +192,7 @@ class Gaussian(NumberModel):
 
     @property
     def normal(self) -> Gaussian:
-        """Itself, the only belief."""
+        """Itself, the only member."""
         return self
 
     def dependent(self, longest: int) -> int:

@@ -1,4 +1,4 @@
-"""Groups of records: nothing is shared between groups, and inside a group one or everything may be believed."""
+"""Groups of records: nothing is shared between groups, and inside a group the distribution is given or arbitrary."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Groups(RecordModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AnyGroups(Model):
-    """Every belief in which no group of records that depend on each other is larger than this.
+    """Every distribution in which no group of dependent records is larger than this.
 
     It does not know its records, so it is no `RecordModel`: it says only how many may depend on each other.
     """
@@ -208,7 +208,7 @@ class AnyGroups(Model):
 
     @property
     def arbitrary(self) -> int:
-        """The largest group, within which nothing is believed."""
+        """The largest group, within which nothing is assumed."""
         return self.largest
 
     def dependent(self, longest: int) -> int:

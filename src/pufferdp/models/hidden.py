@@ -42,12 +42,12 @@ class _HiddenFile(StatesFile):
 
 
 class HiddenSeries(SeriesModel):
-    """A belief that can be written as records drawn from the states of a chain that nobody sees."""
+    """A model that can be written as records drawn from the states of a hidden chain."""
 
     @property
     @abstractmethod
     def hidden(self) -> HiddenMarkov:
-        """The belief in that form."""
+        """The model in that form."""
 
     @property
     def hidden_steps(self) -> tuple[npt.NDArray[np.float64], Sequence[int], Start]:
@@ -58,7 +58,7 @@ class HiddenSeries(SeriesModel):
 
     @property
     def single(self) -> bool:
-        """Whether it is one belief: also where the start is open, as for a chain."""
+        """Whether it is one model: also where the start is open, as for a chain."""
         return True
 
     @property
@@ -86,9 +86,9 @@ class HiddenWays:
         self._size = len(moves)
         self._found: dict[tuple[int, int, int], int] = {}
 
-    def begin(self, record: int, steps: int, anywhere: bool) -> int:
-        """The states behind a first record, so many steps after the start; ``anywhere``: of any segment of a series."""
-        now = (1 << self._size) - 1 if anywhere else self._starts
+    def begin(self, record: int, steps: int, inside: bool) -> int:
+        """The states behind a first record, so many steps after the start; ``inside``: of any segment of a series."""
+        now = (1 << self._size) - 1 if inside else self._starts
         return self._reached(now, steps) & self._shown[record]
 
     def follow(self, now: int, record: int, steps: int) -> int:
@@ -99,10 +99,10 @@ class HiddenWays:
         return self._found[key]
 
     def first_impossible(
-        self, path: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], anywhere: bool = False
+        self, path: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], inside: bool = False
     ) -> int | None:
         """The first record of a path that cannot follow what came before it; None where all can."""
-        now = self.begin(int(path[0]), int(steps[0]), anywhere)
+        now = self.begin(int(path[0]), int(steps[0]), inside)
         if not now:
             return 0
         for place, (record, apart) in enumerate(zip(path[1:].tolist(), steps[1:].tolist(), strict=True), start=1):

@@ -1,4 +1,4 @@
-"""A belief written out: every outcome that can happen, and its probability."""
+"""A distribution as a table: every possible outcome, and its probability."""
 
 from __future__ import annotations
 

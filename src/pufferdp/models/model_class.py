@@ -1,4 +1,4 @@
-"""A class of beliefs about the same records: the guarantee must hold for every one of them."""
+"""A class of models of the same records: the guarantee holds for every member."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ModelClass(RecordModel):
     file_type: ClassVar[str | None] = "class"
 
     models: tuple[RecordModel, ...]
-    """The beliefs; the guarantee holds for each."""
+    """The members; the guarantee holds for each."""
 
     def __post_init__(self) -> None:
         models = tuple(self.models)

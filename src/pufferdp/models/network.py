@@ -1,4 +1,4 @@
-"""A belief drawn as a graph: each record depends on its parents through a table."""
+"""A Bayesian network: each record depends on its parents through a table."""
 
 from __future__ import annotations
 

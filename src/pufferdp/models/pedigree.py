@@ -144,7 +144,7 @@ class Pedigree(RecordModel):
 
     @cached_property
     def network(self) -> BayesianNetwork:
-        """The belief as a network: parents above their children."""
+        """The model as a network: parents above their children."""
         return BayesianNetwork(
             nodes=tuple(
                 Node(name=m.id, states=GENOTYPES, parents=m.parents, table=_inherited(m, self.major_allele_frequency))

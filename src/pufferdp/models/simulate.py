@@ -1,4 +1,4 @@
-"""Records drawn from a belief, for tests and experiments. A release never draws from here."""
+"""Records drawn from a model, for tests and experiments. A release never draws from here."""
 
 from __future__ import annotations
 

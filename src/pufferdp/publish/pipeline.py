@@ -203,7 +203,7 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """Where a publication is charged, if anywhere."""
+    """Where a publication is charged, if at all."""
 
     ledger: Ledger | str | os.PathLike[str] | None = None
     dataset: str | None = None

@@ -159,7 +159,7 @@ def check_people(model: Model, series: Series, records: int) -> None:
         return
     sizes = series.sizes()
     people, single = len(sizes), sum(size == 1 for size in sizes.values())
-    way_out = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
+    way_out = f"where you assume that different values of {layout.by!r} are independent all the same, say so with "
     way_out += "independent=True"
     if single and people > 1:
         raise DataError(
@@ -239,7 +239,7 @@ def _refuse_path(
     if hidden is None:
         return
     own = _places(model, coding)[path]
-    wrong = hidden.ways.first_impossible(own, steps, anywhere=part and hidden.hidden_chain.given_start is not None)
+    wrong = hidden.ways.first_impossible(own, steps, inside=part and hidden.hidden_chain.given_start is not None)
     if wrong is None:
         return
     names = [repr(model.labels[x]) for x in own[max(0, wrong - 2) : wrong + 1].tolist()]
@@ -279,7 +279,7 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
     wrong = next((move for move in own if not model.allows([move])), None)
     if wrong is None:
         raise ValuesError(
-            "no chain of the class can make all the moves of the data; correct the data, or believe in a class that "
+            "no chain of the class can make all the moves of the data; correct the data, or use a class that "
             "has such a chain"
         )
     x, y, steps = wrong
@@ -383,7 +383,7 @@ def facts_of(
         "order": layout.order,
         **({"rows_in_order": True} if layout.rows_in_order and series is not None else {}),
         "by": layout.by,
-        "gap": gap,  # what follows a longer one is believed to be independent
+        "gap": gap,  # what follows a longer one is assumed to be independent
         "missing": layout.missing,
         "records": sum(length * count for length, count in lengths),
         "lengths": [list(pair) for pair in lengths],
@@ -489,7 +489,7 @@ def check_restarts(layout: Layout, counts: Counts) -> None:
     if counts.restarts and not layout.independent and 2 * (counts.restarts + 1) > counts.records:
         raise DataError(
             f"restart is {layout.restart} and cuts {counts.records} records into {counts.restarts + 1} chains or more, "
-            "each taken for independent of the others; use a longer gap, or, where you believe that all the same, say "
+            "each taken for independent of the others; use a longer gap, or, where you assume that all the same, say "
             "so with independent=True",
             value=counts.restarts,
         )

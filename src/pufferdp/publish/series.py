@@ -32,7 +32,7 @@ class Series:
         order: the column to sort by. Without it the time index of a pandas object is the order, and other data are
             taken in row order where no column holds times. ``"rows"`` states that the rows are in time order.
         by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
+        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included.

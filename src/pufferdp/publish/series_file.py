@@ -82,7 +82,7 @@ class SeriesFile:
             self._accident = f"{charged.words}; {reason}; the series is in {str(target)!r}"
             return made
         raise DeliveryError(
-            f"{charged.words}; {reason}; nor could the series be written anywhere else, and it was not published"
+            f"{charged.words}; {reason}; nor could the series be written elsewhere, and it was not published"
         )
 
     def delivered(self, result: R) -> R:

@@ -62,7 +62,7 @@ class Drawable(FigureData):
         return matplotlib.inline_svg(self, name)
 
     def to_vega_lite(self, theme: Theme = LIGHT) -> dict[str, Any]:
-        """A Vega-Lite specification; nothing in it is fetched from anywhere."""
+        """A Vega-Lite specification; nothing in it is fetched from a network."""
         from pufferdp.report.draw import vega
 
         return vega.specification(self, theme)

@@ -1,6 +1,6 @@
 """The one place for how figures look: colours in light and dark, and what tells series apart without any colour.
 
-The first series colours are those of Okabe and Ito, which people with any colour vision can tell apart, in two
+The first series colours are those of Okabe and Ito, which people with any colour vision can distinguish, in two
 strengths: at least 3 to 1 against their ground. Every series has its own dashes, marker and hatch, for print in grey.
 """
 

@@ -109,7 +109,7 @@ def figure_9(
             f"estimate: the paper's simulation, repeated with {adversaries:,} matrices and adversaries (paper: "
             f"1,000), {draws:,} draws each (paper: 100,000) and the density estimate of fastKDE. The target is 0 "
             "or 10; half of the matrices have correlations of +rho and -rho only; standard deviations are 1, means and "
-            f"known records anywhere in 0..10; seed {SEED}. It is not a bound; it is too high where tails are thin.",
+            f"known records in 0..10; seed {SEED}. It is not a bound; it is too high where tails are thin.",
         ),
         drawing=Drawing(
             x="rho",

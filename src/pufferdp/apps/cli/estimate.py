@@ -27,7 +27,7 @@ def estimate(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="With --series: the chain that is believed; by default each certificate's."),
+        typer.Option("--model", help="With --series: the assumed chain; by default each certificate's."),
     ] = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the estimates to this JSON file.")] = None,
     figure: options.FigureFile = None,

@@ -8,9 +8,7 @@ import typer
 
 from pufferdp.apps.cli import options
 
-_UNPROVABLE: Final = (
-    "Taken at its word: that the noise was drawn without a seed, and which records were read. Nobody can prove it."
-)
+_UNPROVABLE: Final = "Cannot be verified from a certificate: that the noise was unseeded, and which records were read."
 
 _OWN: Final = 3600.0
 """Seconds that a certificate may take which is to be signed: it is one's own."""

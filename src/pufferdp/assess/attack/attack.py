@@ -329,10 +329,10 @@ def attack_file(
 
 
 def one_chain(model: Model) -> MarkovChain:
-    """The chain that attackers believe in."""
+    """The chain that attackers use."""
     chain = chain_of(model)
     if chain is None:
-        raise NotApplicableError(f"the model is {a_kind(model)}; attackers believe in one chain: give a markov_chain")
+        raise NotApplicableError(f"the model is {a_kind(model)}; attackers use one chain: give a markov_chain")
     if chain.size < 2:
         raise ModelError("the chain has one state; there is nothing to guess")
     return chain

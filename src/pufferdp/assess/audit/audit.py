@@ -260,7 +260,7 @@ def audit_mechanism(
     """Attack a mechanism on data drawn from a model, and say what it leaks at least, exactly and at most.
 
     Args:
-        model: what is believed about the data.
+        model: the assumed distribution of the data.
         mechanism: an object with ``name``, ``dp_loss`` and ``run``; a function of one data set; or a text:
             ``laplace:QUERY``, ``flip:R0,R1``, ``redact:ROW:EPSILON``, ``python:MODULE:FUNCTION``, ``command:COMMAND``.
             Functions and commands get states by their names, as data has them; an object made by
@@ -274,7 +274,7 @@ def audit_mechanism(
         calls: data sets put through the mechanism, in all.
         seconds: time in all, within a fifth.
         record: the record to go for, counted from 1; by default any.
-        clip: the range of real-valued records, whose ends are told apart.
+        clip: the range of real-valued records, whose ends are distinguished.
         seed: of the data drawn and of the noise of built-in mechanisms; not of a mechanism from outside.
         progress: called with a few words before each step.
         budget: where spending is kept, for a progress bar; made anew by default.

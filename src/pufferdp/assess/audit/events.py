@@ -144,7 +144,7 @@ _MOST_UNEVEN: Final = 50.0
 _RARE, _RANKS = 30, 80
 """Fewer outputs than the first are no sample of an event; so many edges of a ratio are tried."""
 _DOUBT: Final = 3.0
-"""Deviations by which hits must pass what a ratio allows before it is not believed."""
+"""Deviations by which hits must pass what a ratio allows before it is rejected."""
 _ROUNDED: Final = 1e-9
 _SIMPLER: Final = 0.02
 """So much less leakage is taken for an event that is easier to say."""
@@ -445,11 +445,11 @@ _STEPS: Final = 256
 class Bound:
     """What fresh draws prove about an event, by a test of both probabilities together.
 
-    A pair (p, p') of probabilities is not believed where the counts are too far from it: z = Φ⁻¹(1 − P) for the
+    A pair (p, p') of probabilities is rejected where the counts are too far from it: z = Φ⁻¹(1 − P) for the
     probability P of as many hits or more by p, z' for that of as few or fewer by p', and w·z + w'·z' passes what a
     normal variable does with the error allowed (Stouffer), or z or z' alone passes what it does with a small part of
-    it. P and P' are independent and never too small too often, so the true pair is believed as often as guaranteed.
-    What is proved is the least leakage of the pairs that are believed. With weights in proportion to the deviations of
+    it. P and P' are independent and never too small too often, so the true pair is kept as often as guaranteed.
+    What is proved is the least leakage of the pairs that are kept. With weights in proportion to the deviations of
     the two logarithms that is √2 times nearer to the truth than a bound for each, and more. Weights are set before.
     """
 
@@ -464,7 +464,7 @@ class Bound:
     """The delta that a claim allows."""
 
     def pair(self, slack: float) -> tuple[float, float]:
-        """Probabilities that leak least beside a slack among those that are believed; (0, 1) where they leak nothing.
+        """Probabilities that leak least beside a slack among those that are kept; (0, 1) where they leak nothing.
 
         The border z = a, z' = (c − w·a)/w' is cut into pieces. In each the first probability is at least what it is at
         one end and the second at most what it is at the other, so no pair between two ends is overlooked.

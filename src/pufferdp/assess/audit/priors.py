@@ -1,4 +1,4 @@
-"""What an adversary believes, ready to draw from: the unknown records given those they know and the one they want.
+"""The prior of an adversary, ready to draw from: the unknown records given those they know and the one they want.
 
 Every kind of model answers the same three questions: which values a record may have, how likely some values are, and
 what the other records look like given these. Draws are exact: nothing is rejected and nothing is approximate.
@@ -52,7 +52,7 @@ class Prior(Protocol):
         """What it calls a value of the record."""
 
     def values(self, record: int) -> tuple[float, ...]:
-        """The values that are told apart."""
+        """The values that are distinguished."""
 
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
         """The records correlated with this one, the nearest first; the record itself is not among them."""
@@ -182,7 +182,7 @@ class TablePrior:
 
 @dataclass(frozen=True, eq=False)
 class NormalPrior:
-    """Jointly normal records; two values of a record are told apart that lie a clipping width apart."""
+    """Jointly normal records; two values of a record are distinguished that lie a clipping width apart."""
 
     model: Gaussian
     clip: tuple[float, float]
@@ -244,7 +244,7 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
             return (HiddenPrior(replace(hidden, start="stationary") if hidden.any_start else hidden, length),)
         return tuple(ChainPrior(chain, length) for chain in series.definite_chains)
     if model.real_valued and clip is None:
-        raise ParameterError("clip is missing; real numbers need the range that is told apart: give clip=(A, B)")
+        raise ParameterError("clip is missing; real numbers need the range that is distinguished: give clip=(A, B)")
     if numbers is not None and clip is not None:
         return (NormalPrior(numbers.example(clip), clip),)
     autoregressive = ar1_of(model)

@@ -374,7 +374,7 @@ class Experiment:
         return max(2 * self.least, min(int(end * budget.calls) - budget.spent, int(left / pace)))
 
     def responds(self, records: Sequence[Records], delta: float) -> bool:
-        """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
+        """Whether outputs on data sets that have nothing in common can be distinguished; wrong with delta at most.
 
         An event is chosen on half of the runs and tested on the other half, for each data set and the first.
         """

@@ -21,7 +21,7 @@ from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics.adversary import Adversary
 
 MOST_VALUES: Final = 6
-"""Values of a record that are told apart; of more, some from end to end."""
+"""Values of a record that are distinguished; of more, some from end to end."""
 _MOST_TARGETS: Final = 12
 """Records looked at in models that are no series."""
 
@@ -156,7 +156,7 @@ def unknown_segment(situation: Situation) -> tuple[int, int]:
 
 
 def informed_by(prior: Prior, worst: WorstAlgorithm, generator: np.random.Generator) -> list[Situation]:
-    """Who learns most from the worst algorithm of the same DP loss, with windows around it down to a quarter.
+    """The worst-case adversary for the worst algorithm of the same DP loss, with windows around it down to a quarter.
 
     Whatever the mechanism, they are a good guess. Narrower windows leave less to chance: fewer outputs must agree.
     """

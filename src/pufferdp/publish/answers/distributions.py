@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Distributions of the answer under one belief, and what a distance between them means."""
+    """Distributions of the answer under one model, and the unit of a distance between them."""
 
     distributions: AnswerDistributions
     unit: float
@@ -57,7 +57,7 @@ class Given:
 
 
 def answer_distributions(problem: Problem) -> Iterator[Given]:
-    """The distributions under every belief of the class. Raises NotApplicableError where they cannot be had."""
+    """The distributions under every model of the class. Raises NotApplicableError where they cannot be had."""
     model = problem.model
     if model.arbitrary is not None:
         raise NotApplicableError("anything may hold inside a group, so no distribution of the answer can be given")
@@ -265,12 +265,12 @@ def answer_distribution(
     )
     record_models = list(answer_distributions(problem))
     if len(record_models) > 1:
-        raise ParameterError("the model is a class; the distribution of an answer needs one belief")
+        raise ParameterError("the model is a class; the distribution of an answer needs one model")
     cells = [{}] if given is None else Secret(name="what is known", when=given).cells(problem.domains)
     log_distributions = record_models[0].distributions.event(cells)
     if log_distributions is None:
         raise ModelError(f"{given} has probability 0; nothing can be said given it", value=given)
     if len(log_distributions) > 1:
-        raise ParameterError("the chain may start anywhere; the distribution of an answer needs a definite start")
+        raise ParameterError("the chain may have any start; the distribution of an answer needs a definite start")
     points = np.asarray(record_models[0].distributions.points, dtype=float) * record_models[0].unit
     return AnswerDistribution(points, np.exp(log_distributions[0]))

@@ -246,7 +246,7 @@ def _no_one_distribution(model: Model, query: Query, *, unobserved: bool, part: 
     if query.kind is QueryKind.FUNCTION:
         return _FUNCTION
     if ar1_of(model) is not None:
-        return "the guarantee rests on the coefficient alone, and believes nothing about the mean and spread of records"
+        return "the guarantee rests on the coefficient alone, and assumes nothing about the mean and spread of records"
     numbers = numbers_of(model)
     if numbers is not None:
         return (
@@ -386,7 +386,7 @@ def _by_coordinate(posteriors: Sequence[ModelEstimate]) -> ModelEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerPosterior:
-    """What is believed of an answer of one number, before and after its noisy version; where both are tiny, nothing."""
+    """Prior and posterior of an answer of one number; zero where both are tiny."""
 
     points: tuple[float, ...]
     before: tuple[float, ...]

@@ -89,7 +89,7 @@ def release_fleet(
         epsilon: the guarantee to each person.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by, or ``"rows"``, as in ``Series``.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
         independent: that the values of ``by`` are independent, although they do not look like people.

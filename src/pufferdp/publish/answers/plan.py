@@ -248,7 +248,7 @@ def plan(
     """Try every mechanism.
 
     Args:
-        model: what is believed of the records, one model or a class.
+        model: the distribution of the records, one model or a class.
         query: a Query, or its name as on the command line.
         epsilon: the guarantee.
         length: records in one chain; or

@@ -45,7 +45,7 @@ class StatedNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One release to be planned: what is believed, what is asked, what is guaranteed to whom."""
+    """One release to be planned: model, query, guarantee and adversary."""
 
     model: Model
     query: Query

@@ -145,7 +145,7 @@ def _drift(path: StatePath) -> Check:
 
 
 def _people(path: StatePath) -> Iterator[Check]:
-    """Given a state, the person and the state after it; only where people are told apart."""
+    """Given a state, the person and the state after it; only where people are distinguished."""
     if not path.by_person:
         return
     before = np.flatnonzero(path.joined[1:])

@@ -165,7 +165,7 @@ def fit(
         column: the column with states or numbers; ``"a,b"`` or two names read the states of both as pairs.
         order: the column to sort by, or ``"rows"``, as in ``Series``.
         by: the column that tells people apart.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
         independent: that the values of ``by`` are independent, although they do not look like people.

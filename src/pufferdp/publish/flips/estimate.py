@@ -178,7 +178,7 @@ def estimate(
         certificate: of each, in the same order: a file, its content or the certificate itself. Each is verified first.
         confidence: of each interval by itself; they are for the true records that were sent.
         series: whether the series are wanted as well: what a model makes of what was sent.
-        model: the chain that is believed for the series; by default that of each certificate.
+        model: the chain that is assumed for the series; by default that of each certificate.
         progress: called with a few words before each step.
     """
     confidence, say = checks.probability(confidence, "confidence"), progress or silent
@@ -227,7 +227,7 @@ def posterior_of_flips(
 ) -> list[Floats]:
     """P(true state | whole privatised series), one array a chain and one row a record, under the certificate's model.
 
-    A class has no one distribution: name the chain that is believed as ``model``. Any start counts as a stationary one.
+    A class has no one distribution: name the assumed chain as ``model``. Any start counts as a stationary one.
     """
     device = _read(data, _verified(certificate, 1), 1)
     return [probabilities for probabilities, _ in device.model_estimate(model)]

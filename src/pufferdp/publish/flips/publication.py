@@ -122,7 +122,7 @@ def flip(
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by; it says where chains are cut, and is written beside the states.
         by: the column that tells people apart: one independent chain each; written beside the states.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
         independent: that the values of ``by`` are independent, although they do not look like people.

@@ -104,7 +104,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         "after": "which redaction came before; its certificate can be verified by itself",
         "guarantee.private": "which rows stand at the private positions, where a column says the order",
         "mechanism.name": "which of the methods found the design; what it leaks follows from the design itself",
-        "data.kept": "which other columns were written; the guarantee says what is believed of them",
+        "data.kept": "which other columns were written; the guarantee says what is assumed of them",
         "data.chains": "where the chains end; the leakage must be right for them",
         "data.private": "where the private rows stand, where a column says the order; the leakage must be right there",
     }

@@ -160,7 +160,7 @@ def redact(
         whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
         order: the column that says what follows what; ``"rows"`` as in ``Series``.
         by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
             number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"keep"`` (a missing value is an unobserved time step).
         independent: that the values of ``by`` are independent, although they do not look like people.

@@ -50,7 +50,7 @@ class TableRelease(Paged):
     questions: tuple[Question, ...] = field(repr=False)
     """What was asked, in the order of the columns."""
     model: Model = field(repr=False)
-    """What was believed."""
+    """The model of the records."""
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -51,7 +51,7 @@ class TransitionsQuestion(Question):
         return "transitions"
 
     def check(self, model: Model) -> None:
-        """Refuse a model whose records do not follow each other, and names that could not be told apart."""
+        """Refuse a model whose records do not follow each other, and names that could not be distinguished."""
         if series_of(model) is None or len(model.labels) < 2:
             raise QueryError(
                 "transitions are of a series with two or more states, and the model is of another kind; ask for a "

@@ -481,6 +481,6 @@ def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
             Range(at=(height,), low=(low,), high=(high,), along="x"),
             Points(x=(posterior.mean,), y=(height,), label=model_estimate),
         ),
-        alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {model_estimate}.",
+        alt=f"Prior and posterior of {what}, before and after the noisy answer {number(noisy)}: {model_estimate}.",
         legend="upper left",
     )

@@ -1,4 +1,4 @@
-"""What there is to say of audits, attacks, streams and other beliefs."""
+"""Pages for audits, attacks, streams and alternative models."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.fits.publication import Fit
 
 MOST_EVIDENCE: Final = 20.0
-"""Bars of the figure end here: beyond a p-value of 1e-20 there is nothing to tell apart."""
+"""Bars of the figure end here: beyond a p-value of 1e-20 differences do not matter."""
 OWNERS: Final = "These tests use the raw data. Keep them internal; they are not written to the model file."
 
 

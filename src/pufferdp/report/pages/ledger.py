@@ -211,7 +211,7 @@ def balance_words(dataset: DataSet) -> Words:
         words = (
             f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
             f"{up_to(content['budget'], down=True)}; where most was charged a DP loss of "
-            f"{up_to(content['left_dp'], down=True)} is left. A record is believed to have the same "
+            f"{up_to(content['left_dp'], down=True)} is left. A record is assumed to have the same "
             f"{_known_by(content)} in all of them."
         )
         return Words((words,))

@@ -1,4 +1,4 @@
-"""What there is to say of losses that differ from record to record, and who learns most from which questions."""
+"""What there is to say of losses that differ from record to record, with the worst-case adversary and questions."""
 
 from __future__ import annotations
 

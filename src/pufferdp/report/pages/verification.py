@@ -22,7 +22,7 @@ def verification_page(found: Verification) -> Page:
         words += (f"Signed with the key {found.signed_by}.",)
     warnings = Words(tuple(f"Warning: {warning}" for warning in found.warnings), media=Medium.TERMINAL)
     unprovable = Table(
-        caption="Taken at its word: nobody can recompute these fields",
+        caption="Cannot be verified from the certificate",
         head=("field", "why"),
         rows=tuple(found.unprovable.items()),
         media=Medium.PAGES,

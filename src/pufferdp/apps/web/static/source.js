@@ -102,7 +102,7 @@ export class Source {
                 field("Order", this.order, ORDER),
                 field("People", this.by, "One independent series for each"),
                 field("Are people independent?", this.independent),
-                field("Restart", this.restart, "What follows a longer gap is believed to be independent: 8h, or a number", "restart"),
+                field("Restart", this.restart, "What follows a longer gap is assumed to be independent: 8h, or a number", "restart"),
                 field("Where a value is missing", this.missing),
               ),
         )),

@@ -60,7 +60,7 @@ class ExactLaplace(Mechanism):
         return leaks_its_loss(problem) and not problem.unobserved
 
     def find(self, problem: Problem) -> Calibrated:
-        """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""
+        """One over the largest DP loss whose leakage is at most epsilon, under the worst model."""
         refuse_own_secrets(problem)
         if leaks_its_loss(problem) and problem.epsilon <= MOST_LOSS:
             loss = problem.epsilon
@@ -133,7 +133,7 @@ def _attracts(chain: MarkovChain) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """The adversary who learns most, in words, and what they would like to see."""
+    """The worst-case adversary, in words, and the output that reveals most to them."""
 
     record: str
     """The record that they want to know, by name where records have names."""
@@ -148,7 +148,7 @@ class Witness:
 
 
 class ExactLeakage:
-    """The leakage of an answer with Laplace noise of scale L/tau, by tau, under the worst belief of a class."""
+    """The leakage of an answer with Laplace noise of scale L/tau, by tau, under the worst model of a class."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._grid, self._work = problem, _grid(problem), Work()
@@ -308,7 +308,7 @@ class _AllOthersKnown:
 
 @dataclass(frozen=True)
 class Reached:
-    """A bracket around the leakage under one belief, and who reaches its lower end."""
+    """A bracket around the leakage under one model, and the adversary at its lower end."""
 
     lower: float
     upper: float
@@ -330,7 +330,7 @@ Worst = Callable[[float], Reached]
 
 
 def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
-    """One leakage for each belief, and each length of a series."""
+    """One leakage for each model, and each length of a series."""
     model = problem.model
     if problem.adversary is Adversary.DP:
         return [_AllOthersKnown.of(steps).worst]
@@ -356,7 +356,7 @@ def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "
             "in every slot is it known"
         )
-    raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
+    raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed model by model")
 
 
 def _exactly(leak: Callable[[float], tuple[float, RecordAdversary | None]]) -> Worst:

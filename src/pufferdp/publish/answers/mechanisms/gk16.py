@@ -31,7 +31,7 @@ class Gk16(Mechanism):
     theorem = "Ghosh & Kleinberg 2016, as used by Song et al. 2017, Section 5"
 
     def find(self, problem: Problem) -> Calibrated:
-        """The worst chain of the class decides; of a box of chains, a Γ that no chain of it exceeds anywhere."""
+        """The worst chain of the class decides; of a box of chains, a Γ that no chain of it exceeds."""
         refuse_known_records(problem)
         refuse_own_secrets(problem)
         series = series_of(problem.model)
@@ -147,7 +147,7 @@ def _box_bands(box: Box, length: int) -> Iterator[_Band]:
     """Matrices such that every chain of the box has a Γ that is nowhere larger than one of them."""
     if not (box.low > 0).all():
         raise NotApplicableError("a chain of the class can rule out a value of the next record; gk16 needs all moves")
-    if len(box.low) == 1:  # nothing to tell apart
+    if len(box.low) == 1:  # only one chain
         yield _Band(np.zeros(length), np.zeros(length))
         return
     if len(box.low) == 2:

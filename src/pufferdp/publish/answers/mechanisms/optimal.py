@@ -118,7 +118,7 @@ def _grid_of(problem: Problem) -> Grid:
 
 
 def _adversaries(problem: Problem, share: float) -> list[ConditionalCounts]:
-    """Whom the guarantee is for: under every belief, and for each length of a chain."""
+    """The adversaries of the guarantee: one for each model and length of a chain."""
     if problem.adversary is Adversary.PUFFERFISH:
         # Records with two values at least: before distributions are made that would be too many.
         if 2 / problem.model.size * chain_products(problem) > _MOST_PRODUCTS:

@@ -42,7 +42,7 @@ class Wasserstein(Mechanism):
         return problem.adversary is not Adversary.PUFFERFISH or chain_products(problem) <= _MOMENT
 
     def find(self, problem: Problem) -> Calibrated:
-        """The worst pair of secrets under the worst belief."""
+        """The worst pair of secrets under the worst model."""
         refuse_known_records(problem)
         worst: Transport | None = None
         paid = 0.0
@@ -58,11 +58,11 @@ class Wasserstein(Mechanism):
         if worst is None:
             return Calibrated(sigma=0.0, transport=Transport(distance=0.0, first=None, second=None))
         sigma = worst.distance / (problem.epsilon - paid) / problem.bound.lipschitz
-        return Calibrated(sigma=sigma, transport=replace(worst, paid=paid))  # whichever belief has the worst rounding
+        return Calibrated(sigma=sigma, transport=replace(worst, paid=paid))  # whichever model has the worst rounding
 
 
 class _Search:
-    """The worst pair under one belief, if it is worse than the worst so far."""
+    """The worst pair under one model, if it is worse than the worst so far."""
 
     def __init__(self, problem: Problem, given: Given, worst: Transport | None) -> None:
         self.problem, self.given, self.worst = problem, given, worst

@@ -14,7 +14,7 @@ export async function make(panel, shared) {
   const change = () => tab?.update();
   const privacy = select(PRIVACY, "joint", change);
   const tau = slider({ label: "τ, how far two releases may be apart", low: 0.01, high: 0.9, value: 0.2, log: true, change, hint: "Total variation: 0 says nothing, 1 hides nothing", words: (v) => `tau ${v}`, refusals: "tau" });
-  const eta = slider({ label: "η, how much rows of the chain may differ", low: 0.001, high: 0.5, value: 0.05, log: true, change, hint: "Chains this close to the model are not told apart", words: (v) => `eta ${v}`, refusals: "eta" });
+  const eta = slider({ label: "η, how much rows of the chain may differ", low: 0.001, high: 0.5, value: 0.05, log: true, change, hint: "Chains this close to the model are not distinguished", words: (v) => `eta ${v}`, refusals: "eta" });
   tab = makePublication(panel, shared, {
     heading: "How does it move from state to state?",
     question: [field("What is hidden?", privacy)],
