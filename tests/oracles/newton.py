@@ -76,11 +76,12 @@ def leakage(kernels, distribution, losses, who):
     return np.maximum(found, 0.0)
 
 
-def any_start(kernels, losses, who, odds=61):
+def any_start(kernels, losses, who, odds=61, farthest=12):
     """The largest over distributions of the first record: single values, and two of them at some odds."""
     k = len(kernels[0])
-    shares = 1 / (1 + np.exp(np.linspace(-12, 12, odds)))
+    logs = np.linspace(-farthest, farthest, odds)
+    shares = list(zip(1 / (1 + np.exp(logs)), 1 / (1 + np.exp(-logs)), strict=True))
     distributions = [*np.eye(k)]
     for u, v in itertools.combinations(range(k), 2):
-        distributions += [share * np.eye(k)[u] + (1 - share) * np.eye(k)[v] for share in shares]
+        distributions += [first * np.eye(k)[u] + second * np.eye(k)[v] for first, second in shares]
     return np.max([leakage(kernels, distribution, losses, who) for distribution in distributions], axis=0)

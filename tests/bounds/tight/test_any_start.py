@@ -36,6 +36,34 @@ def test_no_start_leaks_more(seed, who, records):
         assert (found.upper >= worst * (1 - 1e-9)).all()
 
 
+@pytest.mark.parametrize(
+    ("seed", "who", "losses"),
+    [
+        (154_541, "bdp", [150, 0, 40, 40]),
+        (1_067, "pufferfish", [300, 0, 3, 0]),
+        (1_116, "bdp", [150, 0, 0]),
+        (1_133, "bdp", [80, 0.05, 3, 5]),
+    ],
+)
+def test_the_worst_start_may_be_nearly_certain(seed, who, losses):
+    """Odds of 1e30 are the worst here, and a share of one less 1e-30 is no double."""
+    generator = np.random.default_rng(seed)
+    table = cases.transition(generator, int(generator.integers(2, 4)))
+    found = leakage_of_losses(table, losses, start="any", adversary=who)
+    worst = newton.any_start([table], losses, who, 141, farthest=350)
+    assert (found.upper >= worst * (1 - 1e-9)).all()
+    assert found.upper[0] <= worst[0] * 1.02
+
+
+@given(seed=SEEDS, who=st.sampled_from(WHO), losses=st.lists(st.sampled_from(LOSSES), min_size=1, max_size=4))
+@settings(max_examples=examples(6))
+def test_no_start_of_any_odds_leaks_more(seed, who, losses):
+    generator = np.random.default_rng(seed)
+    table = cases.transition(generator, int(generator.integers(2, 4)))
+    found = leakage_of_losses(table, losses, start="any", adversary=who)
+    assert (found.upper >= newton.any_start([table], losses, who, 71, farthest=330) * (1 - 1e-9)).all()
+
+
 @given(seed=SEEDS, who=st.sampled_from(WHO), loss=st.sampled_from(LOSSES))
 @settings(max_examples=examples(6))
 def test_no_start_leaks_more_at_one_loss_for_all(seed, who, loss):

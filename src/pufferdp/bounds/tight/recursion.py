@@ -659,22 +659,24 @@ def _any_start(
     noise = 4 * rounding * (np.abs(above) + np.abs(below))
     top = np.exp(width) * (above + noise) - below  # A/μ, at least
     bottom = np.maximum(above - below - noise, 0.0)  # B, at most
-    best, root = np.full((*g.shape[:2], g.shape[2] - 1), -np.inf), np.zeros((*g.shape[:2], g.shape[2] - 1))
     u, v = mixtures
-    # A mixture that one of both values cannot have is no secret.
+    # A mixture that one of both values cannot have is no secret. Nothing is between equal μ.
     mixed = np.all(possible[..., u] | possible[..., v], axis=1)
+    real = mixed[:, :, None] & (either[..., u] | either[..., v]) & (width > 0)
     parts = (top, bottom, x[:, :, None], y[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for share in _best_shares(*parts, u, v):
-            a, b, s, t = (part[..., u] * (1 - share) + part[..., v] * share for part in parts)
-            roots = np.log(a) - np.log(b)
-            value = roots + np.log(t) - np.log(s)
-            real = (t > 0) & (a > 0) & (either[..., u] | either[..., v]) & (width > 0)  # nothing is between equal μ
-            value = np.where(real & mixed[:, :, None], np.where(np.isnan(value), np.inf, value), -np.inf)
-            pick = value.argmax(axis=3)[..., None]
-            found = np.take_along_axis(value, pick, axis=3)[..., 0]
-            root = np.where(found > best, np.take_along_axis(roots, pick, axis=3)[..., 0], root)
-            best = np.maximum(best, found)
+        values, heights = [], []
+        for first, second in _best_weights(*parts, u, v):
+            a, b, s, t = (part[..., u] * first + part[..., v] * second for part in parts)
+            heights.append(np.log(a) - np.log(b))
+            value = heights[-1] + np.log(t) - np.log(s)
+            values.append(np.where(real & (t > 0) & (a > 0), np.where(np.isnan(value), np.inf, value), -np.inf))
+        value, which = np.max(values, axis=0), np.argmax(values, axis=0)[None]
+        value = np.where(real, _above_mixtures(value, *parts, u, v), -np.inf)
+        pick = value.argmax(axis=3)[..., None]
+        best = np.take_along_axis(value, pick, axis=3)[..., 0]
+        root = np.take_along_axis(np.take_along_axis(np.array(heights), which, axis=0)[0], pick, axis=3)[..., 0]
+        root = np.where(np.isfinite(best), root, 0.0)
         ratio = np.where(y > 0, y / x, 0.0)
         ratio = np.where(mixed, np.maximum(ratio[..., u], ratio[..., v]), 0.0)
         first = (log_mu[:, 0] + np.log(ratio.max(axis=2)))[..., None]
@@ -685,15 +687,40 @@ def _any_start(
         return bounds.max(axis=2), np.take_along_axis(bounds - roots, which, axis=2)[..., 0]
 
 
-def _best_shares(a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> list[Floats | float]:
-    """Shares of state v at which (s·a)(s·y)/((s·b)(s·x)) may be largest for mixtures of u and v."""
+def _best_weights(
+    a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints
+) -> list[tuple[Floats | float, Floats | float]]:
+    """Weights of states u and v at which (s·a)(s·y)/((s·b)(s·x)) may be largest; either may be far below 1e-16."""
     n0, n1, n2 = a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]
     d0, d1, d2 = b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]
     square, line, rest = n2 * d1 - n1 * d2, 2 * (n2 * d0 - n0 * d2), n1 * d0 - n0 * d1
     root = np.sqrt(np.maximum(line * line - 4 * square * rest, 0.0))
     half = -(line + np.where(line >= 0, root, -root)) / 2
-    odds = (half / square, rest / half)
-    return [0.0, 1.0, *(np.where(np.isfinite(t) & (t > 0), t / (1 + t), 0.0) for t in odds)]
+    odds = (np.where(np.isfinite(t) & (t > 0), t, 0.0) for t in (half / square, rest / half))
+    return [(1.0, 0.0), (0.0, 1.0), *((1 / (1 + t), t / (1 + t)) for t in odds)]
+
+
+def _above_mixtures(value: Floats, a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> Floats:
+    """Logs that (s·a)(s·y)/((s·b)(s·x)) exceeds for no mixture s of u and v, just above the largest ones found.
+
+    It is at most λ where the quadratic form λ(s·b)(s·x) − (s·a)(s·y) is nowhere negative for s ≥ 0. Where rounding
+    leaves that open, both factors are bounded by their values at one state.
+    """
+    size = np.sqrt(np.maximum(np.abs(a), b)) * np.sqrt(np.maximum(x, y))
+    size = np.where(size > 0, size, 1.0)  # weights are scaled, so that no product underflows
+    half = np.exp(-value / 2)
+    (au, bu, xu, yu), (av, bv, xv, yv) = (tuple((part / size)[..., w] for part in (a, b, x, y)) for w in (u, v))
+    n0, n1, n2 = (half * part * half for part in (au * yu, au * yv + av * yu, av * yv))
+    d0, d1, d2 = bu * xu, bu * xv + bv * xu, bv * xv
+    out = np.log(np.fmax(au / bu, av / bv)) + np.log(np.fmax(yu / xu, yv / xv))
+    noise = 16 * UNIT * (d1 + (np.abs(au) * yv + np.abs(av) * yu) * half * half)
+    for margin in (1e-4, 1e-8, 1e-12):
+        level = np.exp(margin)
+        c0, c1, c2 = level * d0 - n0, level * d1 - n1, level * d2 - n2
+        proved = (c0 >= 0) & (c2 >= 0) & (c1 + 2 * np.sqrt(c0) * np.sqrt(c2) >= noise)
+        out = np.where(proved, value + margin, out)
+    out = np.where((au <= 0) & (av <= 0), -np.inf, out)
+    return np.where(np.isnan(out) | (value == np.inf), np.inf, out)
 
 
 def follow(
