@@ -157,7 +157,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.verify import Verification as Verification
     from pufferdp.report.draw.transport import transport_figure as transport_figure
     from pufferdp.report.pages.answers import (
-        denoising_chart as denoising_chart,
+        posterior_chart as posterior_chart,
         plan_comparison as plan_comparison,
         release_chart as release_chart,
     )

@@ -1,6 +1,7 @@
 """Runs pages and writes what their commands print today into them: python -m tests.docs.rewrite PAGE...
 
-Only output that the tests would reject is replaced. Lines left out of a page (``…``) stay left out.
+Only output that the tests would reject is replaced. Lines left out of a page (``…``) stay left out. The schemas of
+certificates are written too.
 """
 
 from __future__ import annotations
@@ -10,13 +11,25 @@ import contextlib
 import difflib
 import functools
 import io
+import json
 import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.docs.test_docs import READ_ALONE, Step, Terminal, matches, mismatch, programs, run_session, sessions
+from tests.docs.test_docs import (
+    DOCS,
+    READ_ALONE,
+    SCHEMAS,
+    Step,
+    Terminal,
+    matches,
+    mismatch,
+    programs,
+    run_session,
+    sessions,
+)
 
 
 def like(line: str, output: list[str], start: int) -> int | None:
@@ -27,6 +40,12 @@ def like(line: str, output: list[str], start: int) -> int | None:
     scores = [difflib.SequenceMatcher(None, line, text).ratio() for text in output[start:]]
     best = max(range(len(scores)), key=scores.__getitem__, default=None)
     return None if best is None or scores[best] < 0.6 else start + best
+
+
+def first_like(lines: list[str], output: list[str], start: int) -> int | None:
+    """The line of the output that is like the first of some lines, or else like the next of them."""
+    found = (like(line, output, start) for line in lines if line.strip())
+    return next((at for at in found if at is not None), None)
 
 
 def renewed(shown: list[str], output: list[str]) -> list[str]:
@@ -43,8 +62,10 @@ def renewed(shown: list[str], output: list[str]) -> list[str]:
             out.append("…")
         if not part:
             continue
-        first = 0 if n == 0 else like(part[0], output, at)
-        last = len(output) - 1 if n == len(parts) - 1 else like(part[-1], output, at if first is None else first)
+        first = 0 if n == 0 else first_like(part, output, at)
+        last = (
+            len(output) - 1 if n == len(parts) - 1 else first_like(part[::-1], output, at if first is None else first)
+        )
         if first is None or last is None or last < first:
             print(f"    by hand: {part[0]!r} … {part[-1]!r}")
             out += part
@@ -101,5 +122,8 @@ def rewrite(page: Path) -> None:
 
 
 if __name__ == "__main__":
+    for file, certificate in SCHEMAS.items():
+        schema = json.dumps(certificate.model_json_schema(by_alias=True), indent=1, ensure_ascii=False)
+        (DOCS / f"{file}.schema.json").write_text(f"{schema}\n", encoding="utf-8")
     for name in sys.argv[1:]:
         rewrite(Path(name).resolve())

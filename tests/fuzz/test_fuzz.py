@@ -97,7 +97,7 @@ def test_a_line_end_inside_a_header_is_refused() -> None:
     [
         "UPDATE ledger_datasets SET definition = replace(definition, 'adversary', 'adversarx')",
         "UPDATE ledger_datasets SET definition = replace(definition, '\"created\"', '\"createx\"')",
-        "UPDATE ledger_datasets SET definition = replace(definition, '6.0', '\"6\"')",
+        'UPDATE ledger_datasets SET definition = replace(definition, \'"budget":6\', \'"budget":"6"\')',
         "UPDATE ledger_models SET content = substr(content, 1, 40)",
     ],
 )

@@ -32,7 +32,7 @@ from pufferdp import (
     ParameterError,
     Query,
     answer_distribution,
-    denoising_chart,
+    posterior_chart,
     release,
     verify,
 )
@@ -496,7 +496,7 @@ def test_a_model_that_does_not_explain_the_answer_is_named():
     busy = ["active", "active", "rest"] * 100
     done = release(frame(busy), model=lazy, column="state", query="count:active", epsilon=5.0, order="t")
     assert done.model_estimate.surprise < 1e-3
-    assert "the model hardly explains this answer" in str(done)
+    assert "poor fit: under the model" in str(done)
     assert max(map(len, str(done).splitlines())) <= 96
     assert verify(done.certificate).valid
 
@@ -506,9 +506,9 @@ def test_no_posterior_no_columns():
     done = release(frame(WALK), model=model, column="state", query="histogram", epsilon=1.0, order="t")
     assert done.model_estimate is None
     assert done.to_dict()["model_estimate"] is None
-    assert "if the model is right" not in str(done)
+    assert "credible interval" not in str(done)
     assert (
-        "Not model-based estimate: the guarantee is for every start, and each has a distribution of its own."
+        "No model-based estimate: the guarantee is for every start, and each has a distribution of its own."
         in " ".join(str(done).split())
     )
     assert verify(done.certificate).valid
@@ -546,7 +546,7 @@ def test_tables_are_model_estimate_too():
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_the_figure_is_written(ending, tmp_path):
-    denoising_chart(problem_of(ACTIVITY, "count:active", ((288, 1),)), 119, 15.94).save(tmp_path / f"f.{ending}")
+    posterior_chart(problem_of(ACTIVITY, "count:active", ((288, 1),)), 119, 15.94).save(tmp_path / f"f.{ending}")
     assert [p.stat().st_size > 1000 for p in tmp_path.iterdir()] == [True]
 
 
@@ -556,4 +556,4 @@ def test_the_figure_is_written(ending, tmp_path):
 )
 def test_what_has_no_figure_is_refused(query, noisy, scale, error, tmp_path):
     with pytest.raises(error):
-        denoising_chart(problem_of(ACTIVITY, query, ((288, 1),)), noisy, scale)
+        posterior_chart(problem_of(ACTIVITY, query, ((288, 1),)), noisy, scale)

@@ -35,10 +35,10 @@ LEAST_SURPRISE: Final = 1e-12
 """Smaller probabilities are rounding, and are given as this."""
 
 HARDLY: Final = 1e-3
-"""An answer less likely than this to lie so far out is hardly explained by the model."""
+"""Below this probability of an answer at least as extreme, the model is said to fit poorly."""
 MISFIT: Final = (
-    "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
-    "and what is model-based estimate by it; the ranges that the noise alone implies hold without it"
+    "poor fit: under the model, an answer this extreme has probability below 0.001. Do not rely on the model-based "
+    "estimates; the intervals from the noise alone stay valid"
 )
 """The warning of its certificate."""
 
@@ -114,7 +114,7 @@ class ModelEstimate:
     """How likely the model thinks an answer at least this far out, on either side. A free check of the model."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As in the part ``model-based estimate`` of a certificate."""
+        """As in the part ``model_estimate`` of a certificate."""
         return asdict(self)
 
 

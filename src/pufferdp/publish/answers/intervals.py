@@ -1,7 +1,7 @@
 """Where the true numbers lie, from the released ones and the distribution of their noise alone: no model is needed.
 
-An interval is valid because the noise is known, for every distribution of the records. What the model adds, if it is
-right, is in ``estimate by the model``.
+An interval is valid because the noise is known, for every distribution of the records. The module
+``estimate`` has what the model adds.
 """
 
 from __future__ import annotations

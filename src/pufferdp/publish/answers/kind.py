@@ -100,7 +100,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     released = "answer"
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
-        "answer": "the released numbers; estimate and model-based estimate must follow from them",
+        "answer": "the released numbers; estimate and model_estimate must follow from them",
         "accuracy.beta": "the probability that was chosen; alpha must follow from it",
         "query.clip": "the range that was chosen; the noise must follow from its width, and the estimate lie in it",
         **dict.fromkeys(
@@ -429,7 +429,7 @@ def _model_estimate(ours: ModelEstimate | None, scale: float, misfit: bool) -> P
     Another machine may round the distribution of the answer otherwise. There is no estimate where that could move more
     than 1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
     """
-    words = "model-based estimate is given where it cannot be had, or the reverse"
+    words = "a model-based estimate is given where there is none, or the reverse"
     if ours is None:
         return Part.of(None, words)
     near = {"mean": 1e-6 * scale, "low": 1e-6 * scale, "high": 1e-6 * scale, "surprise": 1e-9}

@@ -461,7 +461,7 @@ def what_decides(candidate: dict[str, Any]) -> str:
     return rests
 
 
-def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
+def posterior_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     """Prior and posterior of an answer of one number, as bars; the noisy answer as a line."""
     posterior = answer_posterior(problem, noisy, scale)
     width = min((b - a for a, b in itertools.pairwise(posterior.points)), default=1.0)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.words import number, up_to
+from pufferdp.basics.words import interval_text, number, up_to
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import DP
@@ -277,17 +277,17 @@ def attack_page(report: AttackReport) -> Page:
     """How often each attacker is right, beside what the channel's loss allows."""
     content = report.to_dict()
     sure = report.attacks[0].low is not None
-    between = (f"{100 * report.confidence:g} % between", "and") if sure else ()
+    interval = (f"{100 * report.confidence:g} % interval",) if sure else ()
     rows = tuple(
         (
             a.attacker,
             number(a.success),
-            *((number(a.low), number(a.high)) if sure else ()),
+            *((interval_text(a.low, a.high),) if a.low is not None and a.high is not None else ()),
             number(a.implied_epsilon) if math.isfinite(a.implied_epsilon) else "no bound",
         )
         for a in report.attacks
     )
-    table = Table(caption="Share of records guessed right", head=("attacker", "right", *between, "charges"), rows=rows)
+    table = Table(caption="Share of records guessed right", head=("attacker", "right", *interval, "charges"), rows=rows)
     blocks = (table, Figure(make=lambda: attack_success(content)), Words(_attack_sentences(report)))
     return Page(
         title="How often attackers are right",

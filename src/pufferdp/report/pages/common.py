@@ -188,7 +188,7 @@ def guarantee_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     return (
         *statement_lines(certificate),
         *check_sentences(certificate),
-        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])} (mechanism: "
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])} ("
         f"{certificate['mechanism']['name']}). Simultaneous {100 * (1 - accuracy['beta']):.4g} % error bound: "
         f"{number(accuracy['alpha'])}.",
         *charge_sentences(certificate.get("ledger")),
