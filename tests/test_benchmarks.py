@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.__main__ import ROOMS
+from benchmarks.__main__ import MODULES
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.browser if name == "page" else pytest.mark.slow) for name in ROOMS],
+    [pytest.param(name, marks=pytest.mark.browser if name == "page" else pytest.mark.slow) for name in MODULES],
 )
 def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
     settings = {**os.environ, "PUFFERDP_BENCH_TINY": "1", "PUFFERDP_BENCH_DISK": str(tmp_path)}
@@ -30,7 +30,7 @@ def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
 def test_every_module_with_a_run_is_listed() -> None:
     """``make bench`` runs all of them; optimum is a part of leakage."""
     with_run = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "\ndef run(report" in path.read_text()}
-    assert with_run - {"optimum"} == set(ROOMS)
+    assert with_run - {"optimum"} == set(MODULES)
 
 
 @pytest.mark.slow

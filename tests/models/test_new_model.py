@@ -182,7 +182,7 @@ def test_released_verified_and_charged(tmp_path):
     assert verify(json.loads(text)).problems == ()
     assert done.certificate.model == {"type": "noisy_copies", "copies": 3, "right": 0.9}
     assert done.certificate.public[0] == "which records there are (4)"
-    assert "whichever model" not in done.certificate.guarantee.statement
+    assert "any model of the class" not in done.certificate.guarantee.statement
     with Ledger(books) as ledger:
         found = ledger.dataset("copies")
         assert (found.releases, found.leakage) == (1, 1.0)
@@ -233,7 +233,7 @@ def test_a_class_of_series_is_planned_as_its_chains_are():
         assert losses[0] == losses[1]
     done = release(pd.DataFrame({"state": ["1", "0"] * 15}), model=model, column="state", query="count:1", epsilon=1.0)
     assert verify(json.loads(json.dumps(done.certificate.to_dict()))).problems == ()
-    assert "whichever model of the class is true" in done.certificate.guarantee.statement
+    assert "uses any model of the class" in done.certificate.guarantee.statement
 
 
 @pytest.mark.slow
@@ -255,7 +255,7 @@ def test_files(tmp_path):
     assert plan(back, "count:1", epsilon=1).best.applies
     rows = pd.DataFrame({"state": ["1", "0", "1"]})
     done = release(rows, model=several, column="state", query="count:1", epsilon=1.0)
-    assert "whichever model of the class is true" in done.certificate.guarantee.statement
+    assert "uses any model of the class" in done.certificate.guarantee.statement
     assert verify(done.certificate).problems == ()
     for kind in ("markov_chain", None, ["joint"], "class"):
         with pytest.raises(ModelError, match=r"models\.1\.type is .*; it must be one of .*noisy_copies"):

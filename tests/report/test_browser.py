@@ -49,7 +49,7 @@ def test_a_report_opens_alone_and_is_accessible(name: str, scheme: str, browser:
     page.on("pageerror", lambda error: told.append(str(error)))
     page.goto(path.as_uri())
     assert [page.locator("h2").nth(n).inner_text() for n in range(3)] == [
-        "The guarantee", "The accuracy", "What leaks otherwise",
+        "The guarantee", "The accuracy", "Comparison with standard DP noise",
     ]  # fmt: skip
     if name == "release":
         assert EVIL in page.locator("table").first.inner_text()

@@ -84,7 +84,7 @@ def test_a_report_stands_alone(name: str) -> None:
     assert "@import" not in found.content["style"]
     data = json.JSONDecoder().raw_decode(found.content["script"])[0]
     assert data == json.loads(found.content["pre"])
-    three = ("The guarantee", "The accuracy", "What leaks otherwise")
+    three = ("The guarantee", "The accuracy", "Comparison with standard DP noise")
     if name == "audit":
         three = ("The claim", "What was found", "The best attacks")
     for heading in (*three, "Formal guarantee, assumptions and limits", "For a reviewer"):
@@ -163,7 +163,9 @@ def test_what_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def cells(what: Any) -> dict[str, str]:
     """The table of what leaks otherwise: its first column against its last but one."""
-    (section,) = [s for s in page_of(what, comparison_of(what)).sections if s.title == "What leaks otherwise"]
+    (section,) = [
+        s for s in page_of(what, comparison_of(what)).sections if s.title == "Comparison with standard DP noise"
+    ]
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
     leakage = next(n for n, head in enumerate(table.head) if "leakage" in head)
     return {" | ".join(row[:leakage]): row[leakage] for row in table.rows}

@@ -188,7 +188,7 @@ def test_a_bound_for_any_algorithm_is_not_worded_as_what_this_noise_leaks(query:
     comparison = comparison_of(plan)
     assert isinstance(comparison, PlainDp)
     assert comparison.leakage is not None
-    section = next(s for s in plan_page(plan, comparison).sections if s.title == "What leaks otherwise")
+    section = next(s for s in plan_page(plan, comparison).sections if s.title == "Comparison with standard DP noise")
     words = str(section.blocks[0])
     known = comparison.leakage.exact is not None
     assert known == (query == "count:a")

@@ -125,7 +125,7 @@ TABLES = [
 
 GROUPED = [
     model("one distribution too few", {**GROUPS, "positives": GROUPS["positives"][:1]}, "1 distributions", "2 groups"),
-    model("distribution too short", distribution(0.5, 0.5), "distribution 1", "2 probabilities", "group of 4 needs 5"),
+    model("distribution too short", distribution(0.5, 0.5), "distribution 1", "2 entries", "group of 4 needs 5"),
     model("distribution sums to 1.1", distribution(0.1, 0.15, 0.5, 0.15, 0.2), "distribution 1", "1.1", "sum to 1"),
     model("distribution negative", distribution(1.1, -0.1, 0, 0, 0), "distribution 1", "-0.1", "between 0 and 1"),
     model("group of none", {**GROUPS, "sizes": [4, 0]}, "group 2 is 0", "1 or more"),

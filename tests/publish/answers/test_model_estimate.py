@@ -38,7 +38,7 @@ from pufferdp import (
 )
 from pufferdp.bounds.additive.posterior import clipped_moments
 from pufferdp.models.simulate import sample, sample_chain
-from pufferdp.publish.answers.estimate import PROBABILITY, answer_prior, model_estimate_of, normal_posterior
+from pufferdp.publish.answers.estimate import PROBABILITY, answer_prior, model_estimate_of, normal_estimate
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
@@ -396,7 +396,7 @@ def test_normal_records_gain():
     mean, variance = clipped_moments(np.array([1.0, -0.5]), covariance, -60, 60)
     truths = generator.multivariate_normal([1.0, -0.5], covariance, 20_000).sum(axis=1)
     noisy = truths + generator.laplace(0, 3.0, len(truths))
-    found = [normal_posterior(mean, variance, float(y), 3.0) for y in noisy]
+    found = [normal_estimate(mean, variance, float(y), 3.0) for y in noisy]
     assert better(noisy - truths, np.array([d.mean for d in found]) - truths)
     inside = sum(d.low <= t <= d.high for d, t in zip(found, truths, strict=True))
     assert min(binom.cdf(inside, 20_000, 0.95), binom.sf(inside - 1, 20_000, 0.95)) > ONE_IN_TEN_THOUSAND
@@ -435,7 +435,7 @@ def test_clipped_normal_records_gain():
     drawn = generator.multivariate_normal(means, covariance, (5000, 12))
     truths = np.clip(drawn, -1, 1).sum(axis=(1, 2))
     noisy = truths + generator.laplace(0, 4.0, len(truths))
-    found = [normal_posterior(12 * mean, 12 * variance, float(y), 4.0) for y in noisy]
+    found = [normal_estimate(12 * mean, 12 * variance, float(y), 4.0) for y in noisy]
     ours = np.array([d.mean for d in found])
     assert better(noisy - truths, ours - truths)
     assert better(np.clip(noisy, -24, 24) - truths, ours - truths)
@@ -465,8 +465,8 @@ def test_a_release_says_it_and_its_certificate_too(query):
         == done.model_estimate.to_dict()
     )
     assert verify(done.certificate).problems == ()
-    assert "model_estimate" in str(done)
-    assert "95 % between" in str(done)
+    assert "posterior mean" in str(done)
+    assert "95 % credible interval" in str(done)
     assert max(map(len, str(done).splitlines())) <= 96
 
 
@@ -476,8 +476,8 @@ def test_a_release_says_it_and_its_certificate_too(query):
         ({"mean": [1.0, 2.0]}, "model_estimate.mean is 1"),
         ({"low": [None, None]}, "model_estimate.low is None"),
         ({"high": [1.0]}, "model_estimate.high has 1"),
-        ({"surprise": [0.9, 0.1]}, "model-based estimate.surprise is 0.9"),
-        ({"probability": 0.99}, "model-based estimate.probability is 0.99"),
+        ({"surprise": [0.9, 0.1]}, "model_estimate.surprise is 0.9"),
+        ({"probability": 0.99}, "model_estimate.probability is 0.99"),
         (None, "model-based estimate is given where"),
     ],
 )
@@ -534,7 +534,7 @@ def test_a_release_says_why_it_has_no_posterior(reason):
     data = frame(WALK).assign(x=1.5, unobserved=["rest", None, "active", *WALK[3:]])
     done = release(data, model=model, epsilon=1.0, order="t", **{"column": "state", **options})
     assert done.model_estimate is None
-    assert re.search(f"Not model-based estimate: [^.]*{reason}", " ".join(str(done).split()))
+    assert re.search(f"No model-based estimate: [^.]*{reason}", " ".join(str(done).split()))
 
 
 def test_tables_are_model_estimate_too():

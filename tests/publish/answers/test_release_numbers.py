@@ -39,11 +39,11 @@ def test_what_is_asked_is_what_is_answered(model, id, query):
 
 def test_the_certificate_says_for_which_values_it_guarantees():
     one = release(ROWS, model=FAMILY, id="who", query="sum", **READ).certificate
-    assert "two values of any one record that differ by at most 20 (the clipping width)" in one.guarantee.statement
+    assert "two values of any single record that differ by at most 20 (the clipping width)" in one.guarantee.statement
     assert "differ by at most 20, the width of the clipping range" in one.guarantee.secrets
     assert one.public[0] == "how many records there are (6), and which of them are a family"
     many = release(ROWS, model=CLASS, query="sum", **READ).certificate
-    assert "whichever model of the class is true" in many.guarantee.statement
+    assert "uses any model of the class" in many.guarantee.statement
     for change in (
         {"query": {**one.to_dict()["query"], "clip": [60.0, 79.0]}},
         {"data": {**one.to_dict()["data"], "lengths": [[2, 3]]}},

@@ -444,7 +444,7 @@ def test_an_hour_as_a_whole(tmp_path: Path) -> None:
     assert result.certificate is not None
     content = result.certificate.to_dict()
     assert content["guarantee"]["whole"] is True
-    assert "any two ways that any one private segment, taken as a whole, can have gone" in str(content["guarantee"])
+    assert "any two possible sequences for any one private segment, taken as a whole," in str(content["guarantee"])
     assert pufferdp.verify(content).valid
     assert pufferdp.Ledger(books).verify().valid
     marks = np.array(result.probabilities())

@@ -24,8 +24,8 @@ from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Poin
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
     approximate_guarantee,
-    guarantee,
     guarantee_sentences,
+    guarantee_words,
     made_by,
     odds,
     plain_dp,
@@ -128,7 +128,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
                 blocks=(
                     approximate_guarantee(g["epsilon"], g["delta"], g["knows"], "these numbers")
                     if "delta" in g
-                    else guarantee(g["epsilon"], g["knows"], "these numbers", **about),
+                    else guarantee_words(g["epsilon"], g["knows"], "these numbers", **about),
                 ),
             ),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
@@ -301,7 +301,7 @@ def plan_guarantee(plan: Plan) -> Words:
     clip = problem.query.clip
     width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
     about = secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
-    return guarantee(problem.epsilon, problem.adversary.knows, sees, **about)
+    return guarantee_words(problem.epsilon, problem.adversary.knows, sees, **about)
 
 
 def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[str] = ()) -> Page:

@@ -33,7 +33,9 @@ def odds(epsilon: float) -> str:
     return f"e^{epsilon:g} = {math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:g}"
 
 
-def guarantee(epsilon: float, knows: str, sees: str, secret: str = "any single record", between: str = "") -> Words:
+def guarantee_words(
+    epsilon: float, knows: str, sees: str, secret: str = "any single record", between: str = ""
+) -> Words:
     """The guarantee, for a reader who is new to it."""
     between = between or "any two values of it"
     sentence = (

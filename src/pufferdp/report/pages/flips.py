@@ -13,7 +13,15 @@ from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHER, OTHERWISE, check_sentences, guarantee, leak, made_by, statement_lines
+from pufferdp.report.pages.common import (
+    OTHER,
+    OTHERWISE,
+    check_sentences,
+    guarantee_words,
+    leak,
+    made_by,
+    statement_lines,
+)
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
@@ -127,7 +135,7 @@ def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) 
     )
     knows = Adversary(design["adversary"]).knows
     return (
-        Section(title="The guarantee", blocks=(guarantee(design["epsilon"], knows, sees),)),
+        Section(title="The guarantee", blocks=(guarantee_words(design["epsilon"], knows, sees),)),
         Section(
             title="The accuracy",
             blocks=(Words((changes, *_constant(design)), Medium.PAGES), *_channel(design), shades),

@@ -12,6 +12,7 @@ from pufferdp.report.pages.common import (
     approximate_guarantee,
     charge_sentences,
     check_sentences,
+    guarantee_words,
     made_by,
     plain_dp,
     statement_lines,
@@ -33,7 +34,7 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
     shown = (
         approximate_guarantee(epsilon, delta, guarantee["knows"], sees)
         if delta
-        else guarantee(epsilon, guarantee["knows"], sees)
+        else guarantee_words(epsilon, guarantee["knows"], sees)
     )
     return Page(
         title=f"Release: a measurement of {data['column']}",

@@ -14,7 +14,7 @@ from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, check_sentences, guarantee, leak, made_by, statement_lines
+from pufferdp.report.pages.common import OTHERWISE, check_sentences, guarantee_words, leak, made_by, statement_lines
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -56,7 +56,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
             CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary).sentence,
         ),
         sections=(
-            Section(title="The guarantee", blocks=(guarantee(hiding.epsilon, knows, sees, hidden),)),
+            Section(title="The guarantee", blocks=(guarantee_words(hiding.epsilon, knows, sees, hidden),)),
             Section(title="The accuracy", blocks=_released(redaction, content)),
             *(() if comparison is None else (_otherwise(redaction, comparison, knows),)),
         ),

@@ -16,7 +16,7 @@ from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Wo
 from pufferdp.report.pages.common import (
     charge_sentences,
     check_sentences,
-    guarantee,
+    guarantee_words,
     made_by,
     odds,
     plain_dp,
@@ -129,7 +129,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         f"{number(g['epsilon'])}, {certificate['created'][:10]}",
         verdict=_verdicts(certified_table_verdicts(certificate)),
         sections=(
-            Section(title="The guarantee", blocks=(guarantee(g["epsilon"], g["knows"], "the whole table"),)),
+            Section(title="The guarantee", blocks=(guarantee_words(g["epsilon"], g["knows"], "the whole table"),)),
             Section(title="The table", blocks=shown),
             Section(title="The accuracy", blocks=(_questions(certificate["questions"]),)),
             Section(title="In the words of the certificate", blocks=(Words(_sentences(certificate), Medium.TERMINAL),)),
@@ -298,7 +298,9 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
             Section(
                 title="The guarantee",
                 blocks=(
-                    guarantee(plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"),
+                    guarantee_words(
+                        plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"
+                    ),
                 ),
             ),
             Section(title="The accuracy", blocks=(table, Words(words))),
