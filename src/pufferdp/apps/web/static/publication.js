@@ -27,7 +27,7 @@ export function makePublication(panel, shared, tab) {
     el("fieldset", {}, el("legend", { text: "3 · Question" }), ...tab.question, lengthField),
     el("fieldset", {}, el("legend", { text: "4 · Guarantee" }), ...tab.guarantee),
   );
-  panel.append(el("div", { className: "tab" }, form, el("div", { className: "tells" }, answer, publishCard, code.root)));
+  panel.append(el("div", { className: "tab-body" }, form, el("div", { className: "tells" }, answer, publishCard, code.root)));
 
   const asked = () => ({
     model: source.model.key, data: source.file?.key ?? null, reading: source.reading,

@@ -204,32 +204,35 @@ function listed(plan) {
   return out;
 }
 
+// The guarantee, each of its assumptions and warnings on a line of its own.
+const statement = (text) => `Guarantee: ${text}`.split(/ (?=Assumption: |Warning: )/).map((words) => el("p", { text: words }));
+
 function certified(made) {
   const c = made.certificate;
   const list = (v) => (Array.isArray(v) ? v : [v]);
   const range = (ends, n) => `${number(list(ends.low)[n])} to ${number(list(ends.high)[n])}`;
-  const sure = `${percent(made.intervals.probability)} between`;
+  const sure = percent(made.intervals.probability);
   const several = c.labels.length > 1;
   // A model that hardly explains the answer leaves the posterior out.
-  const model-based estimate = made.model_estimate && list(made.model_estimate.mean).some((v) => v !== null) ? made.model_estimate : null;
+  const estimate = made.model_estimate && list(made.model_estimate.mean).some((v) => v !== null) ? made.model_estimate : null;
   const rows = c.labels.map((label, n) => ({
     cells: [
       label, number(list(made.answer)[n]), range(made.intervals.each, n),
       ...(several ? [range(made.intervals.all, n)] : []),
       number(list(made.estimate)[n]),
-      ...(model-based estimate ? [range(model-based estimate, n)] : []),
+      ...(estimate ? [range(estimate, n)] : []),
     ],
   }));
   const head = [
-    c.query.name, "Released", sure, ...(several ? [`All ${sure}`] : []), "Estimate",
-    ...(model-based estimate ? [`${percent(model_estimate.probability)} between, if the model is right`] : []),
+    c.query.name, "Released", `${sure} interval`, ...(several ? [`${sure} simultaneous interval`] : []), "Adjusted",
+    ...(estimate ? [`${percent(estimate.probability)} credible interval, if the model holds`] : []),
   ];
   const where = c.ledger ? `Charged to ${c.ledger.dataset}, row ${c.ledger.position} of the ledger.` : "Not charged to any ledger: count your releases yourself.";
   return [
     el("h3", { text: "Released" }),
-    table(head, rows, "The released answer; its ranges follow from the noise alone"),
+    table(head, rows, "The released answer; its intervals follow from the noise alone"),
     el("div", { className: "chart" }),
-    el("p", { text: c.guarantee.statement }),
+    ...statement(c.guarantee.statement),
     ...c.warnings.map((words) => el("p", { className: "warning", text: words })),
     el("p", { className: "charged", text: where }),
     ...kept(made.kept),
