@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -61,11 +61,12 @@ def _solve_programme(problems: Sequence[CouplingProblem]) -> list[Floats]:
         # The unknowns are the plan, row by row, and the price.
         equal.append(np.hstack([np.kron(np.eye(rows), np.ones(columns)), np.zeros((rows, 1))]))
         above.append(np.hstack([np.tile(np.eye(columns), rows) * prices.ravel(), -np.ones((columns, 1))]))
+    limits: list[Any] = [block_diag(tables, format="csr") for tables in (above, equal)]
     result = linprog(
         np.concatenate([np.append(np.zeros(problem.log_prices.size), 1.0) for problem in problems]),
-        A_ub=block_diag(above, format="csr"),
+        A_ub=limits[0],
         b_ub=np.zeros(sum(len(problem.columns) for problem in problems)),
-        A_eq=block_diag(equal, format="csr"),
+        A_eq=limits[1],
         b_eq=np.concatenate([problem.rows for problem in problems]),
         bounds=(0, None),
         method="highs",

@@ -105,7 +105,7 @@ def _influence(sides: tuple[Side, Side], cells: Ints) -> Floats:
         at.append(inverse)
     parts = np.array_split(np.arange(len(cells)), 1 + len(cells) * max(table.shape[1] for table in rows) // 2**20)
     most = [(rows[0][at[0][part]] + rows[1][at[1][part]]).max(axis=1) for part in parts]
-    return np.maximum(np.concatenate(most), 0.0)
+    return np.asarray(np.maximum(np.concatenate(most), 0.0))
 
 
 def _quarters(cells: Ints) -> Ints:
