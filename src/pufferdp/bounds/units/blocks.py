@@ -108,8 +108,6 @@ class BlockCurve(LeakageBound):
 
     def _explicit(self, tau: float, n: int) -> float:
         """Every position that blocks can have: all borders, and with them all targets."""
-        if self.chain.stationary:
-            return self._explicit_stationary(tau, n)
         supports, most = inputs.supports(self.chain, n), 0.0
         for phase in range(min(self.block, n)):
             starts = np.array([0, *range(phase or self.block, n, self.block)])
@@ -123,17 +121,6 @@ class BlockCurve(LeakageBound):
                 possible = supports[first][:, None] & self.reach(int(last - first + 1))
                 most = max(most, worst_pair(before[b], after[b], possible))
         return most
-
-    def _explicit_stationary(self, tau: float, n: int) -> float:
-        """Where all positions are alike, a side is known by its number of records."""
-        before, after = (
-            side_tables(self.chain, self._losses(tau), str(self.adversary), lane, range(n))[1]
-            for lane in (BEFORE, AFTER)
-        )
-        # The first and the last block have one side alone; those of one record have the longest.
-        edges, reach = max(float(before[-1].max()), float(after[-1].max())), self.reach(self.block)
-        rest = n - self.block
-        return max([edges, *(worst_pair(before[a], after[rest - a], reach) for a in range(1, rest))])
 
     def _sides(self, lane: int, losses: Floats, offsets: Ints, supports: Mask) -> Floats:
         """One side of some blocks of a short series, from the values that the record next to it can have."""
