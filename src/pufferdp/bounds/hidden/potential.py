@@ -149,27 +149,8 @@ class PotentialBound:
         return min(group_privacy, tau + leakage)
 
     def inverse(self, epsilon: float) -> float:
-        """A privacy loss whose bound is at most ``epsilon``, and at least 97 % of it where that is found soon."""
-        allowed = inputs.target(epsilon)
-        # By how much correlation multiplies small losses, about.
-        slope = sum(
-            float(
-                small_loss_slope(
-                    self._open_side(number, 1.0), self._pairs(number, self.shown[:, None] != self.shown), self.length
-                ).max()
-            )
-            for number in (0, 1)
-        )
-        loss, best = allowed / (1 + slope), 0.0
-        for _ in range(len(_LEVELS)):
-            leakage = self(loss)
-            if leakage <= allowed:
-                best = max(best, loss)
-                if leakage >= 0.97 * allowed or loss >= allowed:
-                    return best
-            # The bound is nearly proportional to the loss.
-            loss = min(allowed, loss * max(0.985 * allowed / leakage, 1 / 8))
-        return best if best > 0 else largest_loss(self, allowed, 0.03, loss)
+        """The largest privacy loss whose bound is at most ``epsilon``, up to 3 %."""
+        return largest_loss(self, inputs.target(epsilon), 0.03)
 
     def _side(self, number: int, tau: float) -> SideClasses:
         """The classes of the side before (0) or after (1) a record."""
