@@ -96,8 +96,8 @@ def clipped_moments(mean: Floats, covariance: Floats, low: float, high: float) -
             f"{_MOST_PAIRS:,}"
         )
     variance = sum(
-        n * times * _clipped_covariance(*kind, low, high)
-        for (*kind, times), n in zip(kinds.tolist(), count.tolist(), strict=True)
+        n * times * _clipped_covariance(m, s, other, t, covary, low, high)
+        for (m, s, other, t, covary, times), n in zip(kinds.tolist(), count.tolist(), strict=True)
     )
     # Rounding may leave a negative variance where records cancel.
     return float(_clipped_mean(mean, sd, low, high).sum()), max(0.0, variance)
