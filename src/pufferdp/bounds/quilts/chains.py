@@ -76,8 +76,10 @@ def _worst_of_ranges(
 
 
 def _parts(nodes: NodeRange) -> Iterator[NodeRange]:
-    """The records before and after the middle one of a range, and the middle one last."""
-    middle = nodes.first + (nodes.last - nodes.first) // 2 // nodes.step * nodes.step
+    """The records before and after the middle one of a range, geometric where it is wide, and the middle one last."""
+    wide = nodes.last > 8 * nodes.first and nodes.first > 1
+    middle = int((nodes.first * nodes.last) ** 0.5) if wide else (nodes.first + nodes.last) // 2
+    middle = nodes.first + (middle - nodes.first) // nodes.step * nodes.step
     if nodes.first < middle:
         yield NodeRange(nodes.first, middle - nodes.step, nodes.step)
     if middle < nodes.last:
