@@ -135,7 +135,7 @@ class _ChainInfluences:
                 total = self.ratios.backward(n, supports.at(1) if same else supports.over(nodes, n)) + beyond
             return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
 
-        return _by_distance(at)
+        return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
     def right(self, nodes: NodeRange) -> Side:
         """Influence on a right end: max over its values of log P^b(x,y)/P^b(x',y)."""
@@ -148,15 +148,11 @@ class _ChainInfluences:
                     total = total + np.maximum(self.ratios.forward(n + 1)[turned], 0.0)
             return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
 
-        return _by_distance(at)
+        return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
     def _valid(self, nodes: NodeRange) -> Mask:
         support = self.start.supports.at(nodes.first)
         return np.asarray((support[:, None] & support[None, :]).ravel())
-
-
-def _by_distance(at: Callable[[int], Floats]) -> Side:
-    return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
 
 @lru_cache(maxsize=32)
