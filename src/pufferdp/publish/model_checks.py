@@ -70,6 +70,8 @@ class EffectiveLeakage:
     """The bits that the richer family saves on each held-out record."""
     z: float | None = None
     """The gain divided by its standard error over blocks; the estimate counts above 2."""
+    coverage: float | None = None
+    """The share of simulated releases of held-out blocks whose credible interval of 95 % contains the truth."""
     adversary: str = "knows the records outside a window around the target, and how the data behave"
     reason: str = ""
     """Why there are no numbers."""
