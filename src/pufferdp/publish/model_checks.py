@@ -98,6 +98,16 @@ class EffectiveLeakage:
             return cls(**{**raw, "interval": tuple(raw["interval"])})
         return cls(**raw)
 
+    @property
+    def coverage_sentence(self) -> str:
+        """How often estimates by the model were right on held-out data; empty where it was not simulated."""
+        if self.coverage is None:
+            return ""
+        return (
+            "Model-based estimates: on held-out data their 95 % credible intervals contained the truth in "
+            f"{100 * self.coverage:.0f} % of simulated releases."
+        )
+
     def scaled(self, value: float, epsilon: float) -> float:
         """A leakage at another epsilon, in proportion."""
         return value * epsilon / self.epsilon
