@@ -12,12 +12,13 @@ import numpy as np
 from benchmarks.timing import Report, seconds, sized
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.chains.forward_backward import posterior
-from pufferdp.bounds.channels.design import best_flips, closed_rho, least_response, least_rho, zhao_rho
+from pufferdp.bounds.channels.design import best_flips, least_response
 from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.flips.publication import flip, flip_stream
 from pufferdp.publish.noise import SystemSampler, thresholds
 from pufferdp.publish.noise import pass_channel as draw
+from pufferdp_papers.flips.closed_forms import closed_rho, least_rho, zhao_rho
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
 NEGATIVE = MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]])

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem
-from pufferdp.bounds.redaction.methods import independent_bound, numerical, relaxed, window
+from pufferdp.bounds.redaction.methods import numerical, relaxed, window
 from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.models.chain import MarkovChain
+from pufferdp_papers.redaction.independent import independent_bound
 
 CASES = (
     (0.01, 0.8, 10, 1, 1.0),

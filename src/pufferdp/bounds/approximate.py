@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
-from pufferdp.bounds.inverse import Invertible, largest_loss
+from pufferdp.bounds.inverse import LeakageBound, largest_loss
 from pufferdp.bounds.tight import inputs
 
 _PAIRS: Final = 500
@@ -154,7 +154,7 @@ def _zcdp_delta(rho: float, loss: float) -> float:
     return math.exp(exponent) * (1 + 1e-12) if exponent < 0 else 1.0
 
 
-def least_epsilon(curve: Invertible, profile: PrivacyProfile, delta: float) -> Approximate | None:
+def least_epsilon(curve: LeakageBound, profile: PrivacyProfile, delta: float) -> Approximate | None:
     """The smallest epsilon found to hold with at most this delta; None where no pair of the profile has one."""
     wanted, low, leaked, best = checks.delta(delta), float(profile.losses[0]), 0.0, None
     for loss in profile.grid():
@@ -176,7 +176,7 @@ def least_epsilon(curve: Invertible, profile: PrivacyProfile, delta: float) -> A
     return best
 
 
-def least_delta(curve: Invertible, profile: PrivacyProfile, epsilon: float) -> Approximate | None:
+def least_delta(curve: LeakageBound, profile: PrivacyProfile, epsilon: float) -> Approximate | None:
     """The smallest delta that was found to hold with this epsilon; None where every pair of the profile leaks more."""
     most = curve.inverse(inputs.target(epsilon))
     if most <= 0 or most < profile.losses[0]:
@@ -189,12 +189,12 @@ def least_delta(curve: Invertible, profile: PrivacyProfile, epsilon: float) -> A
     return best
 
 
-def _carried(leakage: Invertible, profile: PrivacyProfile, loss: float) -> Approximate:
+def _carried(leakage: LeakageBound, profile: PrivacyProfile, loss: float) -> Approximate:
     failing, epsilon = profile.delta(loss), leakage(loss)
     return Approximate(epsilon, carried_delta(loss, failing, epsilon), loss, failing)
 
 
-def allowed_loss(curve: Invertible, epsilon: float, delta: float) -> tuple[float, float]:
+def allowed_loss(curve: LeakageBound, epsilon: float, delta: float) -> tuple[float, float]:
     """The (loss, delta) that an algorithm may spend so that (epsilon, delta) holds; (0, 0) where there is none."""
     allowed, failing = inputs.target(epsilon), checks.delta(delta)
     loss = curve.inverse(allowed)
@@ -217,7 +217,7 @@ class ZCdpBudget:
     delta: float
 
 
-def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget | None:
+def largest_zcdp(curve: LeakageBound, epsilon: float, delta: float) -> ZCdpBudget | None:
     """The largest ρ, with the pair of its profile that keeps the guarantee; None where there is none."""
     allowed, failing = inputs.target(epsilon), checks.delta(delta)
     most = curve.inverse(allowed)

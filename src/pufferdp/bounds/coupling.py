@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.arrays import Floats
 
 _ROUNDING: Final = 1e-12
 """Relative allowance for the rounding of a price, more than its sums of positive terms can lose."""
@@ -51,39 +51,30 @@ def least_log_prices(problems: Sequence[CouplingProblem]) -> list[float]:
 def _solve_programme(problems: Sequence[CouplingProblem]) -> list[Floats]:
     """The plans of all problems from one block-diagonal linear programme; zeros where the solver fails."""
     from scipy.optimize import linprog
+    from scipy.sparse import block_diag
 
-    begins = np.cumsum([0, *(problem.log_prices.size for problem in problems)])
-    entries, width = int(begins[-1]), int(begins[-1]) + len(problems)
-    equal, above = list[tuple[Floats, Ints, Ints]](), list[tuple[Floats, Ints, Ints]]()
-    row_at = column_at = 0
-    for n, problem in enumerate(problems):
+    equal, above = list[Floats](), list[Floats]()
+    for problem in problems:
         rows, columns = problem.log_prices.shape
-        at = np.arange(rows * columns)
-        equal.append((np.ones(at.size), row_at + at // columns, begins[n] + at))
         # The solver drops coefficients below 1e-9: small probabilities of columns make coefficients larger.
-        prices = np.exp(problem.log_prices - problem.log_prices.max()).ravel() / problem.columns[at % columns]
-        above.append((prices, column_at + at % columns, begins[n] + at))
-        above.append((-np.ones(columns), column_at + np.arange(columns), np.full(columns, entries + n)))
-        row_at, column_at = row_at + rows, column_at + columns
+        prices = np.exp(problem.log_prices - problem.log_prices.max()) / problem.columns
+        # The unknowns are the plan, row by row, and the price.
+        equal.append(np.hstack([np.kron(np.eye(rows), np.ones(columns)), np.zeros((rows, 1))]))
+        above.append(np.hstack([np.tile(np.eye(columns), rows) * prices.ravel(), -np.ones((columns, 1))]))
+    limits: list[Any] = [block_diag(tables, format="csr") for tables in (above, equal)]
     result = linprog(
-        np.concatenate([np.zeros(entries), np.ones(len(problems))]),
-        A_ub=_sparse(above, (column_at, width)),
-        b_ub=np.zeros(column_at),
-        A_eq=_sparse(equal, (row_at, width)),
+        np.concatenate([np.append(np.zeros(problem.log_prices.size), 1.0) for problem in problems]),
+        A_ub=limits[0],
+        b_ub=np.zeros(sum(len(problem.columns) for problem in problems)),
+        A_eq=limits[1],
         b_eq=np.concatenate([problem.rows for problem in problems]),
         bounds=(0, None),
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    solution = result.x if result.x is not None else np.zeros(width)
-    return [solution[begins[n] : begins[n + 1]].reshape(p.log_prices.shape) for n, p in enumerate(problems)]
-
-
-def _sparse(parts: list[tuple[Floats, Ints, Ints]], shape: tuple[int, int]) -> Any:
-    from scipy.sparse import coo_array
-
-    values, rows, columns = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    return coo_array((values, (rows, columns)), shape=shape).tocsr()
+    ends = np.cumsum([problem.log_prices.size + 1 for problem in problems])
+    parts = np.split(np.zeros(ends[-1]) if result.x is None else result.x, ends[:-1])
+    return [part[:-1].reshape(problem.log_prices.shape) for part, problem in zip(parts, problems, strict=True)]
 
 
 def _log_price(problem: CouplingProblem, plan: Floats) -> float:

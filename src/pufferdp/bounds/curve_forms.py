@@ -7,7 +7,7 @@ Which curves there are for a model is in ``bounds/curves.py``.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.checks import LARGEST
-from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.bounds.inverse import Invertible
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.quilts.search import Objective, Score
+from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import TightCurve
 
@@ -45,8 +46,8 @@ class Spent:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve(ABC):
-    """An upper bound on the leakage of any tau-DP algorithm, as a function of tau; it never falls."""
+class Curve(LeakageBound):
+    """An upper bound on the leakage of any tau-DP algorithm, by name."""
 
     name: str
     theorem: str
@@ -62,13 +63,12 @@ class Curve(ABC):
         return True
 
     def __call__(self, dp_loss: float) -> float:
-        """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
-        dp_loss = _loss(dp_loss, "dp_epsilon")
-        return self._value(dp_loss) if dp_loss > 0 else 0.0
+        """The most that an algorithm with this DP loss leaks."""
+        return super().__call__(inputs.loss(dp_loss, "dp_epsilon"))
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss whose value is at most ``epsilon``, rounded down; 0 where there is none."""
-        epsilon = _loss(epsilon, "target")
+        epsilon = inputs.loss(epsilon, "target")
         dp_loss, step = self._most(epsilon), 2.0**-53
         while dp_loss > 0 and (leaks := self(dp_loss)) > epsilon:  # what is returned has been checked
             dp_loss, step = dp_loss * (epsilon / leaks) * (1 - step), min(1.0, 4 * step)
@@ -85,10 +85,6 @@ class Curve(ABC):
         return epsilon / loss if loss > 0 else math.inf
 
     @abstractmethod
-    def _value(self, dp_loss: float) -> float:
-        """The bound at a DP loss above 0."""
-
-    @abstractmethod
     def _most(self, epsilon: float) -> float:
         """The inverse, up to rounding."""
 
@@ -100,8 +96,8 @@ class Line(Curve):
     factor: float
     extra: float = 0.0
 
-    def _value(self, dp_loss: float) -> float:
-        return self.factor * dp_loss + self.extra
+    def _value(self, tau: float) -> float:
+        return self.factor * tau + self.extra
 
     def _most(self, epsilon: float) -> float:
         return (epsilon - self.extra) / self.factor
@@ -113,8 +109,8 @@ class QuiltCurve(Curve):
 
     worst: Worst
 
-    def _value(self, dp_loss: float) -> float:
-        return self.worst(Spent(dp_loss))
+    def _value(self, tau: float) -> float:
+        return self.worst(Spent(tau))
 
     def _most(self, epsilon: float) -> float:
         # nearby·tau + influence ≤ epsilon is tau ≤ (epsilon − influence)/nearby: the score turned round, one search.
@@ -130,11 +126,11 @@ class TightBound(Curve):
 
     def worst(self, dp_loss: float) -> TightLeakage:
         """The worst-case adversary and the worst-case questions."""
-        return self.tight.leakage(_loss(dp_loss, "dp_epsilon"))
+        return self.tight.leakage(inputs.loss(dp_loss, "dp_epsilon"))
 
-    def _value(self, dp_loss: float) -> float:
+    def _value(self, tau: float) -> float:
         # Where no record has two values there is nothing to learn; the curve stays a curve, and is not below the loss.
-        return max(self.tight(dp_loss), dp_loss)
+        return max(self.tight(tau), tau)
 
     def _most(self, epsilon: float) -> float:
         return self.tight.inverse(epsilon) if epsilon > 0 else 0.0
@@ -144,10 +140,10 @@ class TightBound(Curve):
 class WorstBound(Curve):
     """The largest of the bounds of several models."""
 
-    members: tuple[Invertible, ...]
+    members: tuple[LeakageBound, ...]
 
-    def _value(self, dp_loss: float) -> float:
-        return max(bound(dp_loss) for bound in self.members)
+    def _value(self, tau: float) -> float:
+        return max(bound(tau) for bound in self.members)
 
     def _most(self, epsilon: float) -> float:
         return min(bound.inverse(epsilon) for bound in self.members) if epsilon > 0 else 0.0
@@ -175,8 +171,8 @@ class OfRecords(Curve):
     of_blocks: Curve
     records: int
 
-    def _value(self, dp_loss: float) -> float:
-        lost = self.records * dp_loss
+    def _value(self, tau: float) -> float:
+        lost = self.records * tau
         return self.of_blocks(lost) if lost <= LARGEST else math.inf
 
     def _most(self, epsilon: float) -> float:
@@ -193,8 +189,8 @@ class Lowest(Curve):
         """The curve that is lowest at tau."""
         return min(self.parts, key=lambda curve: curve(dp_loss))
 
-    def _value(self, dp_loss: float) -> float:
-        return min(curve(dp_loss) for curve in self.parts)
+    def _value(self, tau: float) -> float:
+        return min(curve(tau) for curve in self.parts)
 
     def _most(self, epsilon: float) -> float:
         return max(curve.inverse(epsilon) for curve in self.parts)
@@ -213,14 +209,8 @@ class Absent(Curve):
         """Never: there is only the reason why not."""
         return False
 
-    def _value(self, dp_loss: float) -> float:
+    def _value(self, tau: float) -> float:
         raise NotApplicableError(f"the {self.name} curve does not apply: {self.reason}")
 
     def _most(self, epsilon: float) -> float:
         return self._value(epsilon)
-
-
-def _loss(value: float, name: str) -> float:
-    if not 0 <= value <= LARGEST:
-        raise ParameterError(f"{name} is {value:g}; it must be a number from 0 to {LARGEST:g}", value=value)
-    return float(value)

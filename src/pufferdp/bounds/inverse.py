@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import ClassVar, Final
+
+from pufferdp.bounds.tight import inputs
 
 _LARGEST: Final = 64.0
 """Stands for the logarithm of an infinite or vanishing ratio."""
 
 
-class Invertible(Protocol):
-    """A bound on the leakage as a function of the DP loss, and its inverse."""
+class LeakageBound(ABC):
+    """An upper bound on the leakage of any algorithm, as a function of its privacy loss; it never falls."""
 
-    def __call__(self, loss: float, /) -> float:
-        """The leakage at this DP loss."""
+    tolerance: ClassVar[float] = 1e-12
+    """Relative tolerance of the inverse."""
 
-    def inverse(self, epsilon: float, /) -> float:
-        """The largest DP loss whose leakage is at most ``epsilon``."""
+    def __call__(self, loss: float) -> float:
+        """The bound at this privacy loss; an algorithm without privacy loss leaks nothing."""
+        tau = inputs.loss(loss)
+        return self._value(tau) if tau > 0 else 0.0
+
+    @abstractmethod
+    def _value(self, tau: float) -> float:
+        """The bound at a privacy loss above 0."""
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest privacy loss whose bound is at most ``epsilon``; 0 where there is none."""
+        return largest_loss(self, inputs.target(epsilon), self.tolerance)
 
 
 def largest_loss(

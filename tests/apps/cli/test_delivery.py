@@ -738,7 +738,7 @@ OTHERS = {
     "robustness": [
         "robustness",
         "m.json",
-        "--belief",
+        "--alternative",
         "m2.json",
         "--epsilon",
         "1",

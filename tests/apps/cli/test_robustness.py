@@ -23,7 +23,7 @@ OTHER_TABLE = {
     **TABLE,
     "outcomes": [{"records": [0, 0], "probability": 0.5}, {"records": [1, 1], "probability": 0.5}],
 }
-COMMAND = ["robustness", "model.json", "--belief", "other.json", "--epsilon", "1"]
+COMMAND = ["robustness", "model.json", "--alternative", "other.json", "--epsilon", "1"]
 
 
 def chain(content: dict[str, Any]) -> MarkovChain:
@@ -127,7 +127,7 @@ def test_tables_need_no_length(run: Run, folder: Path) -> None:
         (["--length", "5"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("length is 5", "leave it out")),
         (["--figure", "f.png"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("--figure", "not a chain")),
         ([], {"model.json": TABLE}, ("alternative", "single records")),
-        (["--length", "5", "--belief", "no.json"], {}, ("no.json", "does not exist")),
+        (["--length", "5", "--alternative", "no.json"], {}, ("no.json", "does not exist")),
         (["--length", "5", "--epsilon", "0"], {}, ("epsilon is 0", "above 0")),
         (["--length", "5", "--epsilon", "one"], {}, ("epsilon", "one")),
     ],
@@ -147,5 +147,5 @@ def test_a_refusal_is_one_sentence_and_leaves_nothing(
 def test_it_has_help_and_is_listed(run: Run) -> None:
     assert "  robustness " in run("--help").out
     text = run("robustness", "--help").out
-    for option in ("--belief", "--epsilon", "--length", "--drift", "--figure", "--json"):
+    for option in ("--alternative", "--epsilon", "--length", "--drift", "--figure", "--json"):
         assert option in text

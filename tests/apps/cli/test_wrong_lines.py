@@ -88,7 +88,7 @@ LINES = [
     "leakage m.json --length 9",
     "leakage m.json --length 9 --dp-epsilon 1 --query histogram --query sum",
     "flow week.csv --model m.json --column state --eta 2 --tau 0.1",
-    "robustness m.json --belief nothing.json --epsilon 1",
+    "robustness m.json --alternative nothing.json --epsilon 1",
     "ledger show budget.db",
     "ledger create budget.db",
     "reproduce nothing",

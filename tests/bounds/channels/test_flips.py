@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError
-from pufferdp.bounds.channels.design import best_flips, closed_loss, closed_rho, least_rho, zhao_rho
+from pufferdp.bounds.channels.design import best_flips
 from pufferdp.bounds.channels.two_states import Flips, class_loss, flip_loss
 from pufferdp.models.chain import MarkovChain
+from pufferdp_papers.flips.closed_forms import closed_loss, closed_rho, least_rho, zhao_rho
 from tests.oracles import flips as oracle
 from tests.strategies import SEEDS, examples, random_distribution, random_transition
 

@@ -81,15 +81,6 @@ def test_a_periodic_chain_with_a_start_that_tells_the_phase(adversary):
         assert worst_record(chain, T, Score(1.0), adversary).value == pytest.approx(literal, rel=CLOSE)
 
 
-@pytest.mark.parametrize("adversary", BOTH)
-@pytest.mark.parametrize("start", ["stationary", "any", [0.2, 0.8]])
-def test_a_floor_that_nothing_passes(adversary, start):
-    chain = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], start=start)
-    value = worst_record(chain, 100, Score(1.0), adversary).value
-    assert worst_record(chain, 100, Score(1.0), adversary, floor=value * 1.001) is None
-    assert worst_record(chain, 100, Score(1.0), adversary, floor=value * 0.999).value == pytest.approx(value)
-
-
 @pytest.mark.parametrize("stay", [0.3, 0.999])
 def test_late_marginals_are_bounded_by_their_limit(stay):
     """The bound for a range beyond the table is above that of each record in it, and near where the chain mixes."""

@@ -18,7 +18,6 @@ from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterErro
 from pufferdp.bounds.redaction.design import Design, RedactionProblem, leakages
 from pufferdp.bounds.redaction.methods import (
     PrivateCluster,
-    independent_bound,
     numerical,
     pointwise,
     private_clusters,
@@ -32,6 +31,7 @@ from pufferdp.bounds.redaction.methods import (
 from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.redaction.mechanisms import REDACTIONS
+from pufferdp_papers.redaction.independent import independent_bound
 from tests.bounds.redaction.test_redaction_exact import random_chain
 from tests.oracles import redaction as oracle
 from tests.strategies import SEEDS, examples

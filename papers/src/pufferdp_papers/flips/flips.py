@@ -10,12 +10,13 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.bounds.channels.design import closed_loss, closed_rho, largest, least_rho, zhao_rho
+from pufferdp.bounds.channels.design import largest
 from pufferdp.bounds.channels.many_states import randomised_response
 from pufferdp.bounds.channels.noise_chain import noise_chain_loss
 from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
+from pufferdp_papers.flips.closed_forms import closed_loss, closed_rho, least_rho, zhao_rho
 
 Q, R = 0.2, 0.35
 THETA: Final = 0.35

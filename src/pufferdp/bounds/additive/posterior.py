@@ -87,45 +87,32 @@ def clipped_moments(mean: Floats, covariance: Floats, low: float, high: float) -
     """Mean and variance of the sum of jointly normal records, each clipped to [low, high] first."""
     mean, covariance = np.asarray(mean, dtype=float), np.asarray(covariance, dtype=float)
     sd = np.sqrt(np.diag(covariance))
-    first = _clipped_mean(mean, sd, low, high)
-    i, j = np.triu_indices(len(mean), 1)
-    keep = covariance[i, j] != 0
-    i, j = i[keep], j[keep]
-    pairs = np.column_stack([mean[i], sd[i], mean[j], sd[j], covariance[i, j]])
+    i, j = np.nonzero(np.triu(covariance))
+    pairs = np.column_stack([mean[i], sd[i], mean[j], sd[j], covariance[i, j], np.where(i == j, 1, 2)])
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     if len(kinds) > _MOST_PAIRS:
         raise NotApplicableError(
             f"{len(kinds):,} different pairs of records are correlated; the limit for the moments of a clipped sum is "
             f"{_MOST_PAIRS:,}"
         )
-    shared = 0.0
-    for (m, s, other, t, covary), n in zip(kinds.tolist(), count.tolist(), strict=True):
-        shared += n * _clipped_covariance(m, s, other, t, covary, low, high)
-    second = _clipped_square(mean, sd, low, high)
+    variance = sum(
+        n * times * _clipped_covariance(m, s, other, t, covary, low, high)
+        for (m, s, other, t, covary, times), n in zip(kinds.tolist(), count.tolist(), strict=True)
+    )
     # Rounding may leave a negative variance where records cancel.
-    return float(first.sum()), max(0.0, float((second - first**2).sum() + 2 * shared))
+    return float(_clipped_mean(mean, sd, low, high).sum()), max(0.0, variance)
 
 
-def _standard(mean: Floats, sd: Floats, low: float, high: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """P(below low), P(above high) and the standard normal densities at both ends."""
+def _clipped_mean(mean: Floats, sd: Floats, low: float, high: float) -> Floats:
+    """The mean of each of some normal records after it is clipped."""
     from scipy import special
 
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = ((edge - mean) / sd for edge in (low, high))
-    heights = [np.where(np.isfinite(x), np.exp(-0.5 * x * x), 0.0) / math.sqrt(2 * math.pi) for x in (a, b)]
-    return special.ndtr(a), special.ndtr(-b), heights[0], heights[1]
-
-
-def _clipped_mean(mean: Floats, sd: Floats, low: float, high: float) -> Floats:
-    below, above, at_low, at_high = _standard(mean, sd, low, high)
+    below, above = special.ndtr(a), special.ndtr(-b)
+    at_low, at_high = (np.where(np.isfinite(x), np.exp(-0.5 * x * x), 0.0) / math.sqrt(2 * math.pi) for x in (a, b))
     mixture = low * below + high * above + mean * (1 - below - above) + sd * (at_low - at_high)
     return np.asarray(np.where(sd > 0, mixture, np.clip(mean, low, high)))
-
-
-def _clipped_square(mean: Floats, sd: Floats, low: float, high: float) -> Floats:
-    below, above, at_low, at_high = _standard(mean, sd, low, high)
-    inside = (mean**2 + sd**2) * (1 - below - above) + sd * ((mean + low) * at_low - (mean + high) * at_high)
-    return np.asarray(np.where(sd > 0, low**2 * below + high**2 * above + inside, np.clip(mean, low, high) ** 2))
 
 
 def _clipped_covariance(

@@ -1,4 +1,4 @@
-"""The channel with the least noise that satisfies epsilon, and the closed forms of the literature.
+"""The channel with the least noise that satisfies epsilon.
 
 Two states. Each loss depends on (ρ0, ρ1) through s = ρ1/(1−ρ0) and s' = ρ0/(1−ρ1) only, and falls with both. Where no
 chain of the class has negative correlation, the 0-over-1 loss depends on s alone and the 1-over-0 loss on s' alone:
@@ -113,47 +113,6 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
     bounds = (max(best - step, step * 1e-3), min(best + step, most))
     optimize.minimize_scalar(price, bounds=bounds, method="bounded", options={"xatol": most * 1e-3})
     return min(tried.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
-
-
-def least_rho(chain: MarkovChain, epsilon: float, length: int | None, adversary: Adversary) -> float:
-    """The least ρ = ρ0 = ρ1 that satisfies epsilon."""
-    target = min(epsilon, _LARGEST_EPSILON) * (1 - _INSIDE)
-    h = largest(lambda h: class_loss([chain], Flips(h, -h), length, adversary).worst, target)
-    return 1 / (1 + math.exp(h))
-
-
-# ---- closed forms of Chakrabarti et al. (2020), lazy chains, adversary who knows no record, endless series ----
-
-
-def closed_loss(q: float, r: float, rho0: float, rho1: float) -> FlipLoss:
-    """The loss by Theorem 1: a²/(c·d) for both directions. Needs 0 < q, r, ρ0, ρ1 < ½."""
-
-    def one_way(q: float, r: float, rho0: float, rho1: float) -> float:
-        x, y = (1 - rho0) * (1 - q), rho1 * (1 - r)
-        a = math.sqrt((x - y) ** 2 + 4 * q * r * (1 - rho0) * rho1) + x - y
-        return math.log(a * a / (4 * r * r * rho1 * (1 - rho0)))
-
-    return FlipLoss(one_way(q, r, rho0, rho1), one_way(r, q, rho1, rho0))
-
-
-def closed_rho(theta: float, epsilon: float) -> float:
-    """The ρ of Corollary 2, for q = r = θ and an adversary who knows no record. Not enough for every adversary."""
-    e = theta * math.exp(epsilon)
-    return (4 + theta * (e - 2) - math.sqrt(theta * e * (4 + theta * (e - 4)))) / (8 + 2 * theta * (e + theta - 4))
-
-
-def zhao_rho(theta: float, epsilon: float, length: int | None = None) -> float:
-    """The noise after Zhao et al. (2017), adapted as Proposition 1 of the paper: every adversary, q = r = θ.
-
-    The best t is taken: (ε − 6·ln((1+(1−2θ)^t)/(1−(1−2θ)^t)))/(2t−1), where positive; ½ where none is.
-    """
-    lam, best = 1 - 2 * theta, 0.0
-    for t in itertools.count(1):
-        if (length is not None and t > length / 2) or epsilon / (2 * t - 1) <= best or t > 10**6:
-            break
-        spread = 6 * math.log((1 + lam**t) / (1 - lam**t))
-        best = max(best, (epsilon - spread) / (2 * t - 1))
-    return 1 / (1 + math.exp(best))
 
 
 # ---- more than two states ----

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -31,8 +31,6 @@ _MOST: Final = 4096
 """Records on a side that are passed one by one; longer sides are bounded by contraction."""
 _TOLERANCE: Final = 1e-13
 """A side is passed no further once the bound on everything beyond adds no more than this."""
-_SETTLED: Final = 8
-"""Supports of chains of two states repeat with period two from the fourth record on."""
 
 
 @dataclass(frozen=True)
@@ -108,30 +106,19 @@ def noise_dp_loss(
         shares: that of the next flip given the last, one row each, in any unit.
         length: records of the series; None for an endless one.
     """
-    supports = [np.array([share > 0 for share in start])]
-    moves = np.array([[share > 0 for share in row] for row in shares])
-    for _ in range(_SETTLED):
-        supports.append(supports[-1] @ moves)
-    largest = 0.0
-    for record, last in _record_kinds(length):
-        before: list[int | None] = [None] if record == 1 else [n for n in (0, 1) if supports[record - 2][n]]
-        after: list[int | None] = [None] if last else [0, 1]
-        for u, v, n in itertools.product(before, after, (0, 1)):
-            top, bottom = (
-                (start[m] if u is None else shares[u][m]) * (1 if v is None else shares[m][v]) for m in (n, 1 - n)
-            )
+    # The supports of two states repeat with period two from the fourth record on: eight or nine records stand for all.
+    count = 8 if length is None else length if length < 8 else 8 + length % 2
+    before: list[Sequence[int] | Sequence[Fraction]] = [start]  # the distributions that a flip can have
+    support, largest = {n for n in (0, 1) if start[n] > 0}, 0.0
+    for record in range(1, count + 1):
+        after = [(1, 1)] if record == length or (length and record == count) else [*zip(*shares, strict=True)]
+        for into, out, n in itertools.product(before, after, (0, 1)):
+            top, bottom = (into[m] * out[m] for m in (n, 1 - n))
             if top > 0:
                 largest = max(largest, _log_ratio(top, bottom))
+        before = [shares[n] for n in support]
+        support = {m for n in support for m in (0, 1) if shares[n][m] > 0}
     return largest
-
-
-def _record_kinds(length: int | None) -> Iterator[tuple[int, bool]]:
-    """Records and whether they are the last: the first eight stand for all, since supports repeat with period two."""
-    for record in range(1, (_SETTLED if length is None else min(length, _SETTLED)) + 1):
-        if length is None or record < length:
-            yield record, False
-        if record == length or (length is not None and length > _SETTLED - 2 < record and (length - record) % 2 == 0):
-            yield record, True
 
 
 def _log_ratio(top: int | Fraction, bottom: int | Fraction) -> float:

@@ -62,12 +62,6 @@ class NetworkDistributions:
 
     def _refuse_large(self) -> None:
         """Costs, before any work: a clique's table times the sums that meet in it."""
-        most = {v: int(self.steps[v].max()) for v in range(len(self.steps))}
-        below = dict(most)
-        for v in self.tree.order:
-            up = self.tree.parent[v]
-            if up is not None:
-                below[up] += below[v]
         work = 0.0
         for v in self.tree.order:
             states = math.prod(self.tree.sizes[u] for u in self.tree.clique[v])
@@ -77,8 +71,7 @@ class NetworkDistributions:
                     f"{self.tree.names[v]!r}; the limit is {_MOST_ENTRIES:,}",
                     value=self.tree.names[v],
                 )
-            near = len(self.tree.around[v])
-            work += 2.0 * near * near * states * (1 + min(below[v], self.width)) * self.width
+            work += len(self.tree.around[v]) ** 2 * states * self.width**2
         if work > _MOST_WORK:
             raise NotApplicableError(
                 f"the distribution of the answer needs {work:,.0f} products; the limit is {_MOST_WORK:,}"

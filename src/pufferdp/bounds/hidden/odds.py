@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ModelError
-from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.odds import (
     PAIRWISE,
@@ -40,7 +40,7 @@ _MOST_WORK: Final = 2 * 10**8
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenOdds:
+class HiddenOdds(LeakageBound):
     """An upper bound on the leakage of any algorithm with privacy loss τ for every record, for any adversary."""
 
     hidden: tuple[float, ...]
@@ -65,20 +65,12 @@ class HiddenOdds:
         length = None if length is None else checks.length(length)
         return cls(_steps_at_once(kernel, shown), largest_log_odds(shown), length, pairs)
 
-    def __call__(self, loss: float) -> float:
-        """The bound at this privacy loss for every record."""
-        tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
+    def _value(self, tau: float) -> float:
         side = side_bound(float(contraction(self.shown, tau)), self.hidden)
         bound = tau + float(contraction(self.shown, 2 * side))
         if self.pairs is not None:
             bound = min(bound, tau + self.pairs.both_sides(tau, self.length, side))
         return bound if self.length is None else min(bound, tau * self.length)
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest privacy loss whose bound is at most ``epsilon``."""
-        return largest_loss(self, inputs.target(epsilon))
 
     def of_losses(self, losses: npt.ArrayLike) -> Floats:
         """The bound for each record where every record has a privacy loss of its own."""
@@ -89,7 +81,7 @@ class HiddenOdds:
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenBlockOdds:
+class HiddenBlockOdds(LeakageBound):
     """An upper bound on the leakage about a block of records, from privacy loss τ for every block: τ + 2R.
 
     A change of one hidden state changes the distribution of one record, so that it costs τ at most, and R = C(Δ(A),
@@ -98,14 +90,8 @@ class HiddenBlockOdds:
 
     records: HiddenOdds
 
-    def __call__(self, loss: float) -> float:
-        """The bound at this privacy loss for every block."""
-        tau = inputs.loss(loss)
+    def _value(self, tau: float) -> float:
         return tau + 2 * side_bound(tau, self.records.hidden)
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest privacy loss whose bound is at most ``epsilon``."""
-        return largest_loss(self, inputs.target(epsilon))
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import ModelError
-from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
 from pufferdp.bounds.tight.search import ENDLESS
@@ -86,7 +86,7 @@ class SideClasses:
         return evidence, weights
 
 
-class PotentialBound:
+class PotentialBound(LeakageBound):
     """The largest leakage about a record value, for any algorithm with privacy loss τ for every record.
 
     >>> stay = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.2, 0.2, 0.6]]
@@ -94,6 +94,8 @@ class PotentialBound:
     >>> round(bound(0.1), 2)
     0.74
     """
+
+    tolerance = 0.03
 
     def __init__(
         self,
@@ -131,10 +133,8 @@ class PotentialBound:
         self._stationary, self._priors = chain.stationary, priors[:, used]
         self._kernels = tuple(np.ascontiguousarray(side[:, used[:, None], used]) for side in (before, chain.kernels))
 
-    def __call__(self, loss: float) -> float:
-        """The bound at this privacy loss for every record."""
-        tau = inputs.loss(loss)
-        if tau == 0 or not len(self._pairs(1, self.shown[:, None] != self.shown)):  # no record has two values
+    def _value(self, tau: float) -> float:
+        if not len(self._pairs(1, self.shown[:, None] != self.shown)):  # no record has two values
             return 0.0
         if self.adversary == "dp" or self.length == 1:
             return tau
@@ -147,29 +147,6 @@ class PotentialBound:
             before, after = (side.up_to(records) for side, records in zip(sides, place, strict=True))
             leakage = max(leakage, self._both_sides(before, after, leakage))
         return min(group_privacy, tau + leakage)
-
-    def inverse(self, epsilon: float) -> float:
-        """A privacy loss whose bound is at most ``epsilon``, and at least 97 % of it where that is found soon."""
-        allowed = inputs.target(epsilon)
-        # By how much correlation multiplies small losses, about.
-        slope = sum(
-            float(
-                small_loss_slope(
-                    self._open_side(number, 1.0), self._pairs(number, self.shown[:, None] != self.shown), self.length
-                ).max()
-            )
-            for number in (0, 1)
-        )
-        loss, best = allowed / (1 + slope), 0.0
-        for _ in range(len(_LEVELS)):
-            leakage = self(loss)
-            if leakage <= allowed:
-                best = max(best, loss)
-                if leakage >= 0.97 * allowed or loss >= allowed:
-                    return best
-            # The bound is nearly proportional to the loss.
-            loss = min(allowed, loss * max(0.985 * allowed / leakage, 1 / 8))
-        return best if best > 0 else largest_loss(self, allowed, 0.03, loss)
 
     def _side(self, number: int, tau: float) -> SideClasses:
         """The classes of the side before (0) or after (1) a record."""

@@ -27,7 +27,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.coupling import CouplingProblem, least_log_prices
 from pufferdp.bounds.hidden.iteration import TOLERANCE, iterate_monotone
 from pufferdp.bounds.hidden.odds import emission_table
-from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 
 _LONGEST: Final = 256
@@ -36,11 +36,13 @@ _MOST_ENTRIES: Final = 40_000
 """Entries of all couplings of one step: its linear programme then takes some tenths of a second."""
 
 
-class UninformedBound:
+class UninformedBound(LeakageBound):
     """The largest leakage of any algorithm with privacy loss τ for every record, about any single record.
 
     It is attained where there are two hidden states, and an upper bound otherwise.
     """
+
+    tolerance = TOLERANCE
 
     def __init__(
         self, transition: npt.ArrayLike, emission: npt.ArrayLike, start: npt.ArrayLike, *, length: int, stationary: bool
@@ -82,11 +84,7 @@ class UninformedBound:
             rows.append(rows[-1] @ self._kernel)
         return np.array(rows)
 
-    def __call__(self, loss: float) -> float:
-        """The bound at a privacy loss of ``loss`` for every record."""
-        tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
+    def _value(self, tau: float) -> float:
         group_privacy = tau * self._length
         if not self._stationary:
             kernels = [self._backward(*rows) for rows in itertools.pairwise(self._marginals)]
@@ -99,10 +97,6 @@ class UninformedBound:
             if not (left and right):
                 return group_privacy
         return min(group_privacy, tau + self._worst_record(left, right))
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest privacy loss whose bound is at most ``epsilon``."""
-        return largest_loss(self, inputs.target(epsilon), TOLERANCE)
 
     def _sides(self, kernel: Floats, tau: float) -> list[Floats]:
         """The evidence V of 0, 1, … records of a stationary chain; the last item bounds all longer sides.

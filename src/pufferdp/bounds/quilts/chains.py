@@ -8,8 +8,6 @@ fewer records inside and less influence. So one bound serves a range up to the e
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,8 +22,8 @@ from pufferdp.bounds.chains.starts import NodeRange, Start
 from pufferdp.bounds.quilts.search import TOLERANCE, Objective, Quilt, Side, best_quilt
 from pufferdp.models.chain import MarkovChain
 
-_MOST_STEPS: Final = 400
-"""Ranges of records that are looked at; then the highest bound that is left is returned, which holds for all records.
+_MOST_CUTS: Final = 400
+"""Ranges of records that are cut; those that are left then count with their bound, which holds for all their records.
 
 It is reached in long series that are short for the mixing time of their chain and have a given start."""
 
@@ -38,12 +36,10 @@ class WorstRecord(Quilt):
     """Position of the record, counted from 1."""
 
 
-def worst_record(
-    chain: MarkovChain, length: int, objective: Objective, adversary: Adversary, floor: float = -np.inf
-) -> WorstRecord | None:
-    """Max over records, min over quilts. None when no record passes ``floor``."""
+def worst_record(chain: MarkovChain, length: int, objective: Objective, adversary: Adversary) -> WorstRecord:
+    """Max over records, min over quilts."""
     influences = _ChainInfluences(chain, length, adversary)
-    return _worst_of_ranges(influences.first_ranges(), influences.best_quilt, length, objective, floor)
+    return _worst_of_ranges(influences.first_ranges(), influences.best_quilt, length, objective)
 
 
 def worst_record_by_distance(left: Side, right: Side, length: int, objective: Objective) -> WorstRecord:
@@ -53,9 +49,7 @@ def worst_record_by_distance(left: Side, right: Side, length: int, objective: Ob
         most = (nodes.first - 1 if nodes.single else length, length - nodes.first)
         return best_quilt((left, right), objective, (nodes.last, length - nodes.first + 1), most, trivial)
 
-    worst = _worst_of_ranges([NodeRange(1, length, 1)], best, length, objective, -np.inf)
-    assert worst is not None
-    return worst
+    return _worst_of_ranges([NodeRange(1, length, 1)], best, length, objective)
 
 
 def _worst_of_ranges(
@@ -63,42 +57,32 @@ def _worst_of_ranges(
     best: Callable[[NodeRange, Objective, Quilt], Quilt],
     length: int,
     objective: Objective,
-    floor: float,
-) -> WorstRecord | None:
-    """The worst record: the range with the highest bound is cut next, until no bound passes the worst record."""
+) -> WorstRecord:
+    """The worst record: a range is cut while its bound passes the worst record so far, its middle record first."""
     trivial = Quilt(float(objective(length, 0.0)), None, None, length, 0.0)
-    worst, reached, aside, number = None, floor, floor, itertools.count()
-    heap = [(-trivial.value, next(number), nodes, trivial) for nodes in ranges]  # numbers break ties
-    steps, most_steps = 0, max(_MOST_STEPS, 4 * min(length, _MOST_STEPS))
-    while heap and -heap[0][0] > reached * (1 + TOLERANCE):
-        _, _, nodes, bound = heapq.heappop(heap)
-        if steps > most_steps:
-            return WorstRecord(**vars(bound), node=nodes.first)
-        steps += 1
+    worst, bound, cuts, stack = WorstRecord(-np.inf, None, None, 0, 0.0, 0), -np.inf, 0, list(ranges)
+    while stack:
+        nodes = stack.pop()
         quilt = best(nodes, objective, trivial)
-        if nodes.single:
-            if quilt.value > reached:
-                worst, reached = WorstRecord(**vars(quilt), node=nodes.first), quilt.value
-        elif quilt.value > reached * (1 + TOLERANCE):
-            for part in _parts(nodes):
-                heapq.heappush(heap, (-quilt.value, next(number), part, quilt))
+        if quilt.value <= worst.value * (1 + TOLERANCE):
+            bound = max(bound, quilt.value)
+        elif nodes.single or cuts == _MOST_CUTS:
+            worst = WorstRecord(**vars(quilt), node=nodes.first)
         else:
-            aside = max(aside, quilt.value)
+            stack += _parts(nodes)
+            cuts += 1
     # Records that were not looked at may pass the worst one by the tolerance: they count with their bound.
-    aside = max(aside, -heap[0][0] if heap else floor)
-    return replace(worst, value=max(worst.value, aside)) if worst else None
+    return replace(worst, value=max(worst.value, bound))
 
 
 def _parts(nodes: NodeRange) -> Iterator[NodeRange]:
-    """The middle record of a range, and the records before and after it; the geometric middle of a wide range."""
-    wide = nodes.last > 8 * nodes.first and nodes.first > 1
-    middle = int((nodes.first * nodes.last) ** 0.5) if wide else (nodes.first + nodes.last) // 2
-    middle = nodes.first + (middle - nodes.first) // nodes.step * nodes.step
-    yield NodeRange(middle, middle, nodes.step)
+    """The records before and after the middle one of a range, and the middle one last."""
+    middle = nodes.first + (nodes.last - nodes.first) // 2 // nodes.step * nodes.step
     if nodes.first < middle:
         yield NodeRange(nodes.first, middle - nodes.step, nodes.step)
     if middle < nodes.last:
         yield NodeRange(middle + nodes.step, nodes.last, nodes.step)
+    yield NodeRange(middle, middle, nodes.step)
 
 
 class _ChainInfluences:
@@ -178,8 +162,4 @@ def worst_of_chains(
     chains: tuple[MarkovChain, ...], length: int, objective: Objective, adversary: Adversary
 ) -> WorstRecord:
     """The worst record of the worst chain. Cached: the quilt mechanism and the quilt bound need the same value."""
-    worst: WorstRecord | None = None
-    for chain in chains:
-        worst = worst_record(chain, length, objective, adversary, worst.value if worst else -np.inf) or worst
-    assert worst is not None
-    return worst
+    return max((worst_record(chain, length, objective, adversary) for chain in chains), key=lambda worst: worst.value)

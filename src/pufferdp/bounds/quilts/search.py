@@ -81,44 +81,31 @@ def best_quilt(
     ranges = ([(0, 0), *((1 << n, min((2 << n) - 1, far)) for n in range(far.bit_length()))] for far in most)
     cells = np.array([(*a, *b) for a, b in itertools.product(*ranges) if a[1] + b[1] > 0])
     cells = cells.reshape(-1, 4)  # least and largest distance on the left, on the right; 0: no end
-    pairs = np.zeros(0, dtype=np.int64)  # pairs of values that decided somewhere: few do, and they bound all cells
     while 0 < len(cells) <= _MOST_CELLS:
         left, right = (np.where(cells[:, i : i + 2] > 0, cells[:, i : i + 2], absent[i // 2]) for i in (0, 2))
         least, nearby = left[:, 0] + right[:, 0] - 1, left[:, 1] + right[:, 1] - 1
-        bound = _influence(sides, cells, pairs)[0] if len(pairs) else np.zeros(len(cells))
-        # All pairs of values count for the cell of least cost so far, and for every cell of one quilt.
-        single = (cells[:, 0] == cells[:, 1]) & (cells[:, 2] == cells[:, 3])
-        open_ = objective(least, bound) < best.value * (1 - TOLERANCE)
-        look = np.flatnonzero(open_ & single)
-        if not open_.any():
-            break
-        look = np.append(look, np.argmin(np.where(open_, objective(nearby, bound), np.inf)))
-        influence, deciding = _influence(sides, cells[look], None)
-        pairs = np.union1d(pairs, deciding)
-        values = objective(nearby[look], influence)
+        influence = _influence(sides, cells)
+        values = objective(nearby, influence)
         n = int(np.argmin(values))
         if values[n] < best.value:
-            a, b = (int(cells[look[n], i]) for i in (1, 3))
-            best = Quilt(float(values[n]), a or None, b or None, int(nearby[look[n]]), float(influence[n]))
-        cells = _quarters(cells[~single & (objective(least, bound) < best.value * (1 - TOLERANCE))])
+            a, b = (int(cells[n, i]) for i in (1, 3))
+            best = Quilt(float(values[n]), a or None, b or None, int(nearby[n]), float(influence[n]))
+        single = (cells[:, 0] == cells[:, 1]) & (cells[:, 2] == cells[:, 3])
+        cells = _quarters(cells[~single & (objective(least, influence) < best.value * (1 - TOLERANCE))])
     return best
 
 
-def _influence(sides: tuple[Side, Side], cells: Ints, pairs: Ints | None) -> tuple[Floats, Ints]:
-    """The largest influence over pairs of values at the far corner of each cell, at least 0, and its pair."""
+def _influence(sides: tuple[Side, Side], cells: Ints) -> Floats:
+    """The largest influence over pairs of values at the far corner of each cell, at least 0."""
     rows, at = list[Floats](), list[Ints]()
     for side, distances in zip(sides, (cells[:, 1], cells[:, 3]), strict=True):
         unique, inverse = np.unique(distances, return_inverse=True)
         some = side(unique[unique > 0]) if unique[-1] > 0 else np.zeros((0, 1))
-        table = np.concatenate([np.zeros((len(unique) - len(some), some.shape[1])), some])
-        rows.append(table if pairs is None or table.shape[1] == 1 else table[:, pairs])
+        rows.append(np.concatenate([np.zeros((len(unique) - len(some), some.shape[1])), some]))
         at.append(inverse)
-    most, deciding = np.empty(len(cells)), np.empty(len(cells), dtype=np.int64)
-    step = max(1, 2**20 // max(table.shape[1] for table in rows))
-    for s in range(0, len(cells), step):
-        total = rows[0][at[0][s : s + step]] + rows[1][at[1][s : s + step]]
-        deciding[s : s + step], most[s : s + step] = total.argmax(axis=1), total.max(axis=1)
-    return np.maximum(most, 0.0), deciding
+    parts = np.array_split(np.arange(len(cells)), 1 + len(cells) * max(table.shape[1] for table in rows) // 2**20)
+    most = [(rows[0][at[0][part]] + rows[1][at[1][part]]).max(axis=1) for part in parts]
+    return np.asarray(np.maximum(np.concatenate(most), 0.0))
 
 
 def _quarters(cells: Ints) -> Ints:

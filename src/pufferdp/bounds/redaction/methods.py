@@ -1,8 +1,6 @@
 """Designs for private records: windows, and the mechanisms with three regions of Maßny et al. 2024 (3R).
 
-The regions follow from the influence of a private record on single records. The paper's bound for data-independent
-designs has 2Δ*(ε/2) − 1 where its proof gives 2Δ*(ε/2) − 2 besides the private record itself; the printed one is beaten
-by a lopsided window.
+The regions follow from the influence of a private record on single records.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ from pufferdp.bounds.redaction.design import (
     runs_of,
 )
 from pufferdp.bounds.redaction.sides import RedactionSide, log_ratios
-from pufferdp.models.chain import MarkovChain
 
 MarkedRecords = tuple[int, Matrix]
 """First record and redaction probabilities of an interval; everything else is released."""
@@ -98,29 +95,6 @@ def regions(side: RedactionSide, budget: float) -> Regions:
     influence = pointwise(side, min(small, side.records))
     before = influence[: small - 1]
     return Regions(before <= budget, influence, small)
-
-
-def independent_bound(chain: MarkovChain, length: int, private: int, epsilon: float, *, printed: bool = False) -> float:
-    """No data-independent design of a binary chain with one private record releases a larger share than this.
-
-    Args:
-        chain: a binary chain.
-        length: records in the series.
-        private: the private record, counted from 1.
-        epsilon: the guarantee, against an adversary who knows no record.
-        printed: the bound as the paper prints it, which is too small by one record in places.
-    """
-    if chain.size != 2:
-        raise NotApplicableError(f"the bound is for two states; this chain has {chain.size}", value=chain)
-    p = min(private, length + 1 - private)  # mirror: a binary chain is reversible
-    side = RedactionSide(chain.transition, length - p)
-    if side.records == 0 or epsilon < peak(side, length - p):
-        return 0.0
-    one_sided = reach(side, epsilon) + p - 1
-    least = one_sided
-    if p > 1 and epsilon >= peak(side, p - 1) + peak(side, length - p):
-        least = min(one_sided, 2 * reach(side, epsilon / 2) - (1 if printed else 2))
-    return 1 - max(least, 1) / length
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
@@ -119,7 +120,7 @@ class ChainBound:
         return found.renamed(self.states)
 
 
-class TightCurve:
+class TightCurve(LeakageBound):
     """The leakage of the worst-case algorithm, as a function of its DP loss; it never falls.
 
     >>> activity = TightCurve([[0.882, 0.118], [0.305, 0.695]], tolerance=1e-8)
@@ -193,9 +194,8 @@ class TightCurve:
         """Whether it is the closed form of a clock that has too many slots and states to search every pair."""
         return any(part.closed_form for _, _, part in self._parts)
 
-    def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss leaks more."""
-        return self.leakage(loss).upper
+    def _value(self, tau: float) -> float:
+        return self.leakage(tau).upper
 
     def leakage(self, loss: float) -> TightLeakage:
         """The bracket, with the worst-case adversary and questions."""

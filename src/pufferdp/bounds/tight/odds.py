@@ -23,7 +23,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import ModelError
-from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 
 STEPS: Final = 8
@@ -143,7 +143,7 @@ def _pair_step(odds: Floats, table: Floats, loss: float | Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class OddsCurve:
+class OddsCurve(LeakageBound):
     """An upper bound on the leakage of any algorithm with loss τ on every record, for any adversary."""
 
     log_odds: tuple[float, ...]
@@ -184,9 +184,7 @@ class OddsCurve:
         pairs = pair_odds([quotients]) if len(quotients) <= PAIRWISE else None
         return cls((log_odds,), None if length is None else checks.length(length), pairs)
 
-    def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss leaks more."""
-        tau = inputs.loss(loss)
+    def _value(self, tau: float) -> float:
         group = math.inf if self.length is None else tau * (self.length - 1)
         side = min(side_bound(tau, self.log_odds), group)
         bound = tau + min(2 * side, group)
@@ -195,10 +193,6 @@ class OddsCurve:
         after = pair_side(self.pairs, tau, self.length, side)
         before = pair_side(self.pairs.transpose(2, 3, 0, 1), tau, self.length, side)
         return min(bound, tau + float((after + before).max()))
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest loss whose bound is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +236,7 @@ def odds_side(losses: Floats, log_odds: Sequence[float]) -> Floats:
     return added
 
 
-class TreeOdds:
+class TreeOdds(LeakageBound):
     """Records on a tree: networks and fields whose tables and records together form no cycle.
 
     A table of more than two records is passed like a pair: all records but one count as one, which spends what they
@@ -315,13 +309,8 @@ class TreeOdds:
                 behind[child] += float(contraction(self._odds[i][child], above + others))
         return {node: losses[node] + behind[node] for node in self.records}
 
-    def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss on every record leaks more about any of them."""
-        return max(self.of_losses(dict.fromkeys(self.records, inputs.loss(loss))).values(), default=0.0)
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest loss whose bound is at most ``epsilon``."""
-        return largest_loss(self, inputs.target(epsilon))
+    def _value(self, tau: float) -> float:
+        return max(self.of_losses(dict.fromkeys(self.records, tau)).values(), default=0.0)
 
 
 def _flat(table: Floats, axis: int) -> Floats:

@@ -20,22 +20,20 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.odds import contraction, largest_log_odds, side_bound
+from pufferdp.bounds.tight.odds import STEPS, contraction, largest_log_odds, side_bound
 from pufferdp.bounds.tight.recursion import Rows, Side
 from pufferdp.bounds.tight.series import TOLERANCE, first_values, side_brackets, side_tables
 
 EXPLICIT: Final = 24
 """Records up to which every position of a block in the series is bounded by itself."""
-_AT_ONCE: Final = 8
-"""Blocks that are passed at once at most by the closed form, where one has zeros."""
 _LONGEST: Final = 1 << 12
 """Records of a block that are followed one by one; longer blocks are bounded by blocks of this length."""
 BEFORE, AFTER = 0, 1
 
 
-class BlockCurve:
+class BlockCurve(LeakageBound):
     """What any algorithm with one loss for each block of m records leaks about a block of a chain.
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
@@ -43,6 +41,8 @@ class BlockCurve:
     >>> round(curve(0.5), 2)
     1.44
     """
+
+    tolerance = TOLERANCE
 
     def __init__(
         self,
@@ -76,10 +76,8 @@ class BlockCurve:
         self.chain = chain
         self._alone = self.adversary is Adversary.DP or chain.independent or chain.size == 1 or self.length == 1
 
-    def __call__(self, loss: float) -> float:
-        """No algorithm with this loss for a block leaks more about any block."""
-        tau = inputs.loss(loss)
-        if tau == 0 or self._alone:
+    def _value(self, tau: float) -> float:
+        if self._alone:
             return tau
         if self.length is not None and self.length <= EXPLICIT:
             added = self._explicit(tau, self.length)
@@ -88,10 +86,6 @@ class BlockCurve:
         else:
             added = self._long(tau, None if self.length is None else self.length - 1)
         return max(tau, min(tau + added, tau * most_blocks(self.length, self.block)))
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest loss for a block whose leakage is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon), TOLERANCE)
 
     def _long(self, tau: float, records: int | None) -> float:
         """A block between two sides of so many records. Sides never fall as they grow, so the longest bound all."""
@@ -114,8 +108,6 @@ class BlockCurve:
 
     def _explicit(self, tau: float, n: int) -> float:
         """Every position that blocks can have: all borders, and with them all targets."""
-        if self.chain.stationary:
-            return self._explicit_stationary(tau, n)
         supports, most = inputs.supports(self.chain, n), 0.0
         for phase in range(min(self.block, n)):
             starts = np.array([0, *range(phase or self.block, n, self.block)])
@@ -129,17 +121,6 @@ class BlockCurve:
                 possible = supports[first][:, None] & self.reach(int(last - first + 1))
                 most = max(most, worst_pair(before[b], after[b], possible))
         return most
-
-    def _explicit_stationary(self, tau: float, n: int) -> float:
-        """Where all positions are alike, a side is known by its number of records."""
-        before, after = (
-            side_tables(self.chain, self._losses(tau), str(self.adversary), lane, range(n))[1]
-            for lane in (BEFORE, AFTER)
-        )
-        # The first and the last block have one side alone; those of one record have the longest.
-        edges, reach = max(float(before[-1].max()), float(after[-1].max())), self.reach(self.block)
-        rest = n - self.block
-        return max([edges, *(worst_pair(before[a], after[rest - a], reach) for a in range(1, rest))])
 
     def _sides(self, lane: int, losses: Floats, offsets: Ints, supports: Mask) -> Floats:
         """One side of some blocks of a short series, from the values that the record next to it can have."""
@@ -179,7 +160,7 @@ def most_blocks(length: int | None, block: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class BlockOdds:
+class BlockOdds(LeakageBound):
     """The closed form for blocks: any start, any adversary, classes of chains, clocks (Theorem 4 of tight.md).
 
     A side is C(Δ, τ + R) behind the first step, where R = C(Δ_m, τ + R) is a side from block to block.
@@ -196,7 +177,7 @@ class BlockOdds:
     def of_chains(cls, kernels: list[Floats], block: int, length: int | None) -> BlockOdds:
         """The worst of several chains; each is one table, or several in turn, (p, k, k)."""
         one = max(_log_odds(tables, 1) for tables in kernels)
-        many = tuple(max(_log_odds(tables, block * n) for tables in kernels) for n in range(1, _AT_ONCE + 1))
+        many = tuple(max(_log_odds(tables, block * n) for tables in kernels) for n in range(1, STEPS + 1))
         return cls(one, many, block, length)
 
     @classmethod
@@ -205,17 +186,9 @@ class BlockOdds:
         many = 4 * math.atanh(min(math.tanh(log_odds / 4) ** block * (1 + 1e-12), 1 - 2.0**-53))
         return cls(log_odds, (min(log_odds, many) if math.isfinite(log_odds) else math.inf,), block, length)
 
-    def __call__(self, loss: float) -> float:
-        """No algorithm with this loss for a block leaks more about any block."""
-        tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
+    def _value(self, tau: float) -> float:
         side = float(contraction(self.log_odds, tau + side_bound(tau, self.of_blocks)))
         return min(tau + 2 * side, tau * most_blocks(self.length, self.block))
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest loss for a block whose bound is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon))
 
 
 def _log_odds(kernels: Floats, steps: int) -> float:

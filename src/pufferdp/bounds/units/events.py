@@ -26,7 +26,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.coupling import CouplingProblem, least_log_prices
-from pufferdp.bounds.inverse import largest_loss
+from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.units.blocks import AFTER, BEFORE, BlockCurve, worst_pair
 
@@ -34,11 +34,9 @@ MOST_RECORDS: Final = 2_000
 """Records of an interval whose events are followed, and of a series whose chain may never mix."""
 _MOST_PAIRS: Final = 1_100
 """Pairs of contents of an interval for which one linear programme finds the best coupling at once."""
-_TOLERANCE: Final = 1e-5
-"""Relative tolerance of the inverse."""
 
 
-class SegmentCurve:
+class SegmentCurve(LeakageBound):
     """The largest leakage of any algorithm with a privacy loss for each record, about the contents of an interval.
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
@@ -46,6 +44,7 @@ class SegmentCurve:
     2.096793
     """
 
+    tolerance = 1e-5
     exact: bool
     """Whether some algorithm attains the bound: always where every transition is possible."""
 
@@ -87,20 +86,12 @@ class SegmentCurve:
         before, after = self.beside
         return self._single.stationary_side(BEFORE, tau, before), self._single.stationary_side(AFTER, tau, after)
 
-    def __call__(self, loss: float) -> float:
-        """The largest leakage about the contents of the interval at this privacy loss."""
-        tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
+    def _value(self, tau: float) -> float:
         return self._whole(tau, self.sides(tau))
 
     def _whole(self, tau: float, sides: tuple[Floats, Floats]) -> float:
         reach = self._single.reach(self.records)
         return self.records * tau + worst_pair(*sides, reach)
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest privacy loss whose leakage is at most ``epsilon``; 0 where there is none."""
-        return largest_loss(self, inputs.target(epsilon), _TOLERANCE)
 
 
 class EventCurve(SegmentCurve):
@@ -153,9 +144,8 @@ class EventCurve(SegmentCurve):
             sure = "cannot" if self._state < 0 else "must"
             raise NotApplicableError(f"the state {sure} occur in the interval under the model, so that it is no secret")
 
-    def __call__(self, loss: float) -> float:
-        """The largest change of the log-odds between the event and its opposite at this privacy loss."""
-        return max(self.ways(loss))
+    def _value(self, tau: float) -> float:
+        return max(self.ways(tau))
 
     def ways(self, loss: float) -> tuple[float, float]:
         """The largest evidence for the event, and the largest evidence against it."""
