@@ -10,7 +10,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.bounds.curve_forms import BlockBound
+from pufferdp.bounds.curve_forms import WorstBound
 from pufferdp.bounds.units.curves import secret_curve
 from pufferdp.bounds.units.events import EventCurve
 from pufferdp.bounds.units.secrets import SegmentSecret
@@ -89,7 +89,7 @@ def secret_leakage(
     kind, records = checks.adversary(adversary), None if length is None else checks.length(length)
     parsed = secret if isinstance(secret, SegmentSecret) else SegmentSecret.parse(secret, model, records)
     curve = secret_curve(model, parsed, str(kind))
-    assert isinstance(curve, BlockBound)
+    assert isinstance(curve, WorstBound)
     if target is not None:
         allowed = checks.epsilon(target, "target")
         spent = curve.inverse(allowed)

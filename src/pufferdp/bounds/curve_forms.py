@@ -160,11 +160,6 @@ class OddsBound(WorstBound):
 
 
 @dataclass(frozen=True, eq=False)
-class BlockBound(WorstBound):
-    """The leakage about a block of records, as a function of the DP loss when a whole block changes."""
-
-
-@dataclass(frozen=True, eq=False)
 class OfRecords(Curve):
     """A curve for blocks, read at the DP loss of single records: all records of a block may change at once."""
 

@@ -18,7 +18,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.bounds.additive.sides import DEEP, one_side
 from pufferdp.bounds.additive.tables import ROUNDING, RecordAdversary
 from pufferdp.bounds.additive.windows import is_closed
-from pufferdp.bounds.chains.starts import worst_start
+from pufferdp.bounds.chains.starts import first_distribution, worst_start
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.distributions.base import AnswerDistributions, Logs, pairs_of
 
@@ -109,7 +109,7 @@ class SeriesLeakage:
 
     def __init__(self, sums: ChainSums) -> None:
         chain, self._sums = sums.chain, sums
-        start = chain.stationary if chain.given_start is None else chain.given_start
+        start = first_distribution(chain)
         moves = np.asarray(chain.transition)
         self._ways = (np.ascontiguousarray(moves.T), start[:, None]), (moves, np.ones((chain.size, 1)))
 

@@ -31,7 +31,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.sides import DEEP, TINY, one_side, reject_below
 from pufferdp.bounds.additive.whole_noise import ROUNDING, ConditionalCounts, LaplaceNoise, Noise
 from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
-from pufferdp.bounds.chains.starts import Supports
+from pufferdp.bounds.chains.starts import Supports, first_distribution
 from pufferdp.models.chain import MarkovChain
 
 _MOST_NUMBERS: Final = 1.2e7
@@ -118,7 +118,7 @@ class Windows:
         self.chain, self.length = chain, length
         self.steps = np.asarray(steps, dtype=np.int64) - int(np.min(np.asarray(steps)))
         self.span = int(self.steps.max())
-        self.start = chain.stationary if chain.given_start is None else chain.given_start
+        self.start = first_distribution(chain)
         k, moves = chain.size, np.asarray(chain.transition)
         for table in (moves, self.start):
             reject_below(table, TINY ** (1 / 6))  # no product of six falls from above TINY to 0 unseen

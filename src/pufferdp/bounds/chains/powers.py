@@ -66,6 +66,14 @@ def largest_ratios(logs: Matrix) -> Floats:
         return np.concatenate(list(gaps))
 
 
+def log_ratios(weights: Floats) -> Floats:
+    """Log w(x)/w(y) of weights along the last axis, [..., x, y]; −∞ for 0/0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(weights)
+        ratios = logs[..., :, None] - logs[..., None, :]
+    return np.asarray(np.where(np.isnan(ratios), -np.inf, ratios))
+
+
 class Ratios:
     """The ratios of a chain's powers in both directions, each computed once."""
 

@@ -77,6 +77,11 @@ class Supports:
         return np.asarray(np.logical_or.reduce([self.at(p) for p in positions if p >= 1]), dtype=np.bool_)
 
 
+def first_distribution(chain: MarkovChain) -> Floats:
+    """The distribution of the first record of a chain with a definite start."""
+    return chain.stationary if chain.given_start is None else chain.given_start
+
+
 class Start:
     """What quilts need to know of the start of a chain."""
 

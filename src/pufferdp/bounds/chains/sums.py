@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.bounds.chains.starts import first_distribution
 from pufferdp.bounds.distributions.base import (
     UNIT,
     Cell,
@@ -57,7 +58,7 @@ def chain_total(
     """
     if chain.any_start:
         raise NotApplicableError("the chain may have any start, so the answer has no one distribution")
-    return _total(_start(chain)[None], chain.transition[None], 1, lengths, steps, share)
+    return _total(first_distribution(chain)[None], chain.transition[None], 1, lengths, steps, share)
 
 
 def clock_total(
@@ -125,11 +126,6 @@ def _transform(
     return out
 
 
-def _start(chain: MarkovChain) -> Floats:
-    """The distribution of the first record of a chain with a definite start."""
-    return chain.stationary if chain.given_start is None else chain.given_start
-
-
 class ChainSums:
     """Sums of ``steps[state]`` over a chain of given length, and over other chains, whose distribution is ``rest``."""
 
@@ -157,7 +153,7 @@ class ChainSums:
         with np.errstate(divide="ignore"):
             if self.chain.any_start:
                 return tuple(np.log(np.eye(self.chain.size)))
-            return (np.log(_start(self.chain)),)
+            return (np.log(first_distribution(self.chain)),)
 
     def records(self) -> Iterator[RecordDistributions]:
         """The distributions given each value of each record in turn."""

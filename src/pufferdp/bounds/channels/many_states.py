@@ -26,6 +26,7 @@ import numpy as np
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.bounds.chains.powers import log_ratios
 from pufferdp.models.chain import MarkovChain
 
 SLACK: Final = 1e-9
@@ -44,7 +45,7 @@ def channel_loss(
     k = chain.size
     if k == 1:
         return 0.0
-    own = _log_ratios(table.T).max(axis=0)
+    own = log_ratios(table.T).max(axis=0)
     if not np.isfinite(own).all():
         return math.inf
     if adversary is Adversary.DP:
@@ -133,11 +134,11 @@ class _Side:
                 self._vectors = vectors / vectors.max(axis=-1, keepdims=True)
         exact = len(self._bounds) <= self._deep
         self._bounds.append(
-            _log_ratios(self._vectors).max(axis=1) if exact else self._cone.image(self._bounds[-self._deep])
+            log_ratios(self._vectors).max(axis=1) if exact else self._cone.image(self._bounds[-self._deep])
         )
         # A value that a start rules out is no secret there.
         alive = (self._bases[:, :, None] > 0) & (self._bases[:, None, :] > 0)
-        added = np.where(alive, self._bounds[-1] - np.where(alive, _log_ratios(self._bases), 0.0), -np.inf)
+        added = np.where(alive, self._bounds[-1] - np.where(alive, log_ratios(self._bases), 0.0), -np.inf)
         bound: Floats = np.maximum(added[0], self._nearest)
         if len(added) > 1:  # with this many records before it, the known record needs one more
             self._nearest = np.maximum(self._nearest, added[1:].max(axis=0))
@@ -164,7 +165,7 @@ class _Side:
                 wider = np.maximum(bound, self._cone.image(bound[None])[0])
                 if (wider <= bound).all():
                     # The evidence of a start only fades: later ratios are means of these.
-                    return np.asarray(bound + _log_ratios(starts).transpose(0, 2, 1).max(axis=0))
+                    return np.asarray(bound + log_ratios(starts).transpose(0, 2, 1).max(axis=0))
                 bound = wider + 0.3 * SLACK
         return np.full(bound.shape, np.inf)
 
@@ -175,14 +176,6 @@ class _Side:
             products = np.einsum("axy,byz->abxz", self._steps, products).reshape(-1, *products.shape[1:])
             products = products / products.max(axis=(1, 2), keepdims=True)
         return _Cone(products)
-
-
-def _log_ratios(vectors: Floats) -> Floats:
-    """Log w(x)/w(y) along the last axis; 0/0 counts as -inf."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(vectors)
-        ratios = logs[..., :, None] - logs[..., None, :]
-    return np.asarray(np.where(np.isnan(ratios), -np.inf, ratios))
 
 
 class _Cone:

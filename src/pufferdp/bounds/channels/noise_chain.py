@@ -22,8 +22,9 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Floats, Ints, Matrix
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.bounds.chains.starts import first_distribution
 from pufferdp.bounds.channels.two_states import FlipLoss, SecretPositions
 from pufferdp.models.chain import MarkovChain
 
@@ -54,13 +55,13 @@ def noise_chain_loss(data: MarkovChain, noise: MarkovChain, length: int | None, 
             raise ModelError(f"the {name} has {chain.size} states; correlated noise is for two", value=chain.size)
         if chain.any_start:
             raise ModelError(f'the {name} has start "any"; correlated noise needs a start: stationary, or given')
-    if not ((_start(noise) > 0).all() and (noise.transition > 0).all()):
+    if not ((first_distribution(noise) > 0).all() and (noise.transition > 0).all()):
         raise NotApplicableError("some flip of the noise is certain or impossible, and gives a record away")
     secret = SecretPositions.of(data)
     if secret.first is None or (length is not None and secret.first > length):
         return NoiseChainLoss(FlipLoss(0.0, 0.0), FlipLoss(0.0, 0.0))  # no record has two possible values
     if adversary is Adversary.DP:  # the model plays no role: all values of the other records count
-        first, *rows = ([Fraction(float(p)) for p in row] for row in (_start(noise), *noise.transition))
+        first, *rows = ([Fraction(float(p)) for p in row] for row in (first_distribution(noise), *noise.transition))
         loss = noise_dp_loss(first, rows, length)
         return NoiseChainLoss(FlipLoss(loss, loss), FlipLoss(loss, loss))
     passed = _MOST if length is None else min(length - 1, _MOST)
@@ -131,10 +132,6 @@ def _log_ratio(top: int | Fraction, bottom: int | Fraction) -> float:
     return math.nextafter(high - low + 2**-51 * (1 + abs(high) + abs(low)), math.inf)
 
 
-def _start(chain: MarkovChain) -> Matrix:
-    return np.asarray(chain.stationary if chain.given_start is None else chain.given_start, dtype=float)
-
-
 @dataclass(frozen=True, eq=False)
 class _Side:
     """Evidence of one side for a 0, by the number of its records that have two possible values."""
@@ -173,8 +170,8 @@ def _pass_records(
         tables = moves + flips[flip[:, None, :, None], flip[None, :, None, :]]  # [new output, old output, new x, old x]
         start, prior = np.zeros((1, 2, 2)), np.zeros(1)
         if way == "before":
-            prior = np.log(_start(data)[:1]) - np.log(_start(data)[1:])
-            own = np.log(_start(noise))[flip]
+            prior = np.log(first_distribution(data)[:1]) - np.log(first_distribution(data)[1:])
+            own = np.log(first_distribution(noise))[flip]
             start = np.broadcast_to((prior + own[:, 0] - own[:, 1])[None, :, None], (1, 2, 2))
             for _ in range(certain):
                 start, prior = _step(tables, start), _mobius(moves, prior)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector
 from pufferdp.basics.errors import ModelError
+from pufferdp.bounds.chains.starts import first_distribution
 from pufferdp.bounds.distributions.base import Logs, log_sum
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
@@ -157,9 +158,7 @@ def chain_divergence(alternative: MarkovChain, model: MarkovChain, length: int) 
 
 def _start(chain: MarkovChain) -> Vector:
     """The distribution of the first record; for any start a weight of 1 on each state, so that all are possible."""
-    if chain.any_start:
-        return np.ones(chain.size)
-    return chain.stationary if chain.given_start is None else chain.given_start
+    return np.ones(chain.size) if chain.any_start else first_distribution(chain)
 
 
 def _log_ratio(p: Vector, q: Vector) -> Logs:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
+from pufferdp.bounds.chains.starts import first_distribution
 from pufferdp.bounds.distributions.base import Steps
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
@@ -74,8 +75,7 @@ def apart_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) 
     """The largest distance for a chain whose first record decides all others; 0 where moves are random."""
     if not ((chain.transition == 0) | (chain.transition == 1)).all():
         return 0
-    first = chain.stationary if chain.given_start is None else chain.given_start
-    state = np.arange(chain.size) if chain.any_start else np.flatnonzero(first > 0)
+    state = np.arange(chain.size) if chain.any_start else np.flatnonzero(first_distribution(chain) > 0)
     total = np.zeros(len(state), dtype=np.int64)
     # The state after 2^n records and the sum over them, doubled for every bit of the length.
     jump, along = chain.transition.argmax(axis=1), np.array(steps)

@@ -38,6 +38,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import ModelError
+from pufferdp.bounds.chains.powers import log_ratios
 from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
@@ -268,7 +269,7 @@ class PotentialBound(LeakageBound):
             distance += range(first, first + many)
             evidence += list(ends.upper[..., -1])
             for _ in range(many):
-                weights.append(_log_ratios(power))
+                weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
                 power = _move_on(power, kernels, distance[len(weights) - 1], (behind - first) // many)
             largest, spread = ends.largest[-1], ends.spread[-1]
             if behind > most:
@@ -281,7 +282,7 @@ class PotentialBound(LeakageBound):
         if self.length is None or work.distance < self.length:
             distance.append(work.distance)
             evidence.append(ends.tail[-1])
-            weights.append(_log_ratios(power))
+            weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
         return np.array(distance), _tables(evidence, rows, side), np.array(weights)
 
     def _read(self, work: Pass) -> Iterator[tuple[int, Ends]]:
@@ -354,11 +355,3 @@ def _tables(values: Sequence[Floats], rows: Rows, side: Side) -> Floats:
     out = np.zeros((len(values), *side.kernels.shape))
     out[:, rows.offsets, rows.x, rows.y] = np.maximum(np.nan_to_num(values, nan=np.inf, posinf=np.inf), 0.0)
     return out
-
-
-def _log_ratios(power: Floats) -> Floats:
-    """The largest log-ratio of an entry of one row and the same of another, (m, h, h); 0/0 does not count."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(power)
-        ratios = logs[:, :, None] - logs[:, None]
-    return np.asarray(np.where(np.isnan(ratios), -np.inf, ratios).max(axis=3))

@@ -76,8 +76,10 @@ def _worst_of_ranges(
 
 
 def _parts(nodes: NodeRange) -> Iterator[NodeRange]:
-    """The records before and after the middle one of a range, and the middle one last."""
-    middle = nodes.first + (nodes.last - nodes.first) // 2 // nodes.step * nodes.step
+    """The records before and after the middle one of a range, geometric where it is wide, and the middle one last."""
+    wide = nodes.last > 8 * nodes.first and nodes.first > 1
+    middle = int((nodes.first * nodes.last) ** 0.5) if wide else (nodes.first + nodes.last) // 2
+    middle = nodes.first + (middle - nodes.first) // nodes.step * nodes.step
     if nodes.first < middle:
         yield NodeRange(nodes.first, middle - nodes.step, nodes.step)
     if middle < nodes.last:
@@ -133,7 +135,7 @@ class _ChainInfluences:
                 total = self.ratios.backward(n, supports.at(1) if same else supports.over(nodes, n)) + beyond
             return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
 
-        return _by_distance(at)
+        return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
     def right(self, nodes: NodeRange) -> Side:
         """Influence on a right end: max over its values of log P^b(x,y)/P^b(x',y)."""
@@ -146,15 +148,11 @@ class _ChainInfluences:
                     total = total + np.maximum(self.ratios.forward(n + 1)[turned], 0.0)
             return np.where(valid, np.maximum(total, 0.0) if self.everyone else total, -np.inf)
 
-        return _by_distance(at)
+        return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
     def _valid(self, nodes: NodeRange) -> Mask:
         support = self.start.supports.at(nodes.first)
         return np.asarray((support[:, None] & support[None, :]).ravel())
-
-
-def _by_distance(at: Callable[[int], Floats]) -> Side:
-    return lambda distances: np.stack([at(n) for n in distances.tolist()])
 
 
 @lru_cache(maxsize=32)

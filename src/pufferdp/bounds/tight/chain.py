@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.bounds.inverse import LeakageBound
+from pufferdp.bounds.inverse import LeakageBound, largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.inputs import Chain
@@ -230,43 +230,17 @@ class TightCurve(LeakageBound):
     def _largest(self, i: int, allowed: float, most: float) -> float:
         """The largest loss of one part up to a last check: a root of the worst pair's lower end, then a proof."""
         part = self._parts[i][2]
-        wanted, problem = allowed / (1 + 1.25 * part.tolerance), part.problem(1e-6)
-        # By how much correlation multiplies small losses, about.
-        slope = 1 + float(problem.slopes.sum(axis=0).max()) / 1e-6 if len(problem) else 1.0
-        if slope < 1 + 1e-9:
-            return most
-        loss = min(most, wanted / slope)
+        wanted, slope = allowed / (1 + 1.25 * part.tolerance), part.problem(1e-6).slopes.sum(axis=0).max(initial=0.0)
+        part.reached(min(most, wanted / (1 + slope / 1e-6)))  # finds the worst pair near the loss
         for _ in range(60):
-            before = loss, part.row
-            loss = _root(part, wanted, loss, most)
-            if loss <= 0:
+            loss = largest_loss(part.reached, wanted, max(part.tolerance / 4, _ROUNDING), most)
+            if loss == 0:
                 return 0.0
-            found = self._leakage(i, loss)
+            row, found = part.row, self._leakage(i, loss)
             near = found.upper <= allowed * (1 + part.tolerance) or found.lower <= wanted * (1 + part.tolerance / 4)
-            if (loss, part.row) == before or near:
-                return loss if math.isfinite(found.upper) else 0.0
-        return loss
-
-
-def _root(part: ChainBound, wanted: float, first: float, most: float) -> float:
-    """The loss, up to the most, at which the worst pair leaks what is wanted: secants in logarithms."""
-    loss, slope = first, 1.0
-    point: tuple[float, float] | None = None
-    for _ in range(40):
-        value = part.reached(loss)
-        if value <= 0 or loss < 1e-290:
-            return 0.0
-        before, point = point, (math.log(loss), math.log(value / wanted))
-        x, y = point
-        if abs(y) <= max(part.tolerance / 4, _ROUNDING):
-            return loss
-        if before is not None and before[0] != x:
-            slope = min(max((before[1] - y) / (before[0] - x), 0.2), 5.0)
-        step = min(x - y / slope, math.log(most))
-        if step == x == math.log(most):
-            return most
-        loss = math.exp(step)
-    return loss
+            if near or part.row == row:
+                break
+        return loss if math.isfinite(found.upper) else 0.0
 
 
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:

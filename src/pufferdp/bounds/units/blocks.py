@@ -30,7 +30,7 @@ EXPLICIT: Final = 24
 """Records up to which every position of a block in the series is bounded by itself."""
 _LONGEST: Final = 1 << 12
 """Records of a block that are followed one by one; longer blocks are bounded by blocks of this length."""
-BEFORE, AFTER = 0, 1
+BEFORE, AFTER = range(2)
 
 
 class BlockCurve(LeakageBound):

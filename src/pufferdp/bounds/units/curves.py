@@ -9,7 +9,7 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.bounds.curve_forms import Absent, BlockBound, Curve, Line
+from pufferdp.bounds.curve_forms import Absent, Curve, Line, WorstBound
 from pufferdp.bounds.hidden.odds import HiddenBlockOdds, HiddenOdds
 from pufferdp.bounds.tight.odds import OddsCurve
 from pufferdp.bounds.units.blocks import BlockCurve, BlockOdds, most_blocks
@@ -53,15 +53,15 @@ def _odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: i
         records = HiddenOdds.of(hidden.transition, hidden.emission, length=length, pairwise=False)
         if all(math.isinf(odds) for odds in records.hidden):
             raise NotApplicableError("odds ratios of hidden states are infinite, however many steps are taken at once")
-        return BlockBound("odds", theorem, (HiddenBlockOdds(records),))
+        return WorstBound("odds", theorem, (HiddenBlockOdds(records),))
     theorem = "from the largest odds ratios of a step and of a block (docs/theory/units.md, Theorem 3)"
     if series.box is not None:
         step = OddsCurve.of_box(series.box.low, series.box.high).log_odds[0]
-        return BlockBound("odds", theorem, (BlockOdds.of_steps(step, unit, length),))
+        return WorstBound("odds", theorem, (BlockOdds.of_steps(step, unit, length),))
     kernels = [series.rhythm] if series.rhythm is not None else [chain.transition[None] for chain in series.chains]
     if not kernels:
         raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
-    return BlockBound("odds", theorem, (BlockOdds.of_chains(kernels, unit, length),))
+    return WorstBound("odds", theorem, (BlockOdds.of_chains(kernels, unit, length),))
 
 
 def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
@@ -72,7 +72,7 @@ def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: 
         BlockCurve(chain.transition, block=unit, start=chain.start, length=length, adversary=str(adversary))
         for chain in series.chains
     )
-    return BlockBound("tight", theorem, bounds)
+    return WorstBound("tight", theorem, bounds)
 
 
 def secret_curve(model: Model, secret: SegmentSecret, adversary: str = "bdp") -> Curve:
@@ -98,7 +98,7 @@ def secret_curve(model: Model, secret: SegmentSecret, adversary: str = "bdp") ->
     exact = all(bound.exact for bound in bounds)
     note = "" if exact else "an upper bound, which need not be reached"
     theorem = "what the worst DP algorithm leaks about an interval, or a plan from record to record for an event in it "
-    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(bounds), note=note)
+    return WorstBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(bounds), note=note)
 
 
 _MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {
