@@ -37,7 +37,7 @@ FLAGS = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
-MOVE = """value => new Guarantee(resolve => {
+MOVE = """value => new Promise(resolve => {
   const slider = document.querySelector('#plan input[type=range]');
   const answer = document.querySelector('#plan .answer');
   const began = performance.now(), before = answer.dataset.epsilon;

@@ -87,4 +87,4 @@ def test_the_learned_attacker(run: Run, folder: Path) -> None:
     known = run(*FILE, "--truth", "true", "--learned")
     assert known.code == 0, known.err
     (line,) = [line for line in known.out.splitlines() if line.startswith("learned")]
-    assert len(line.split()) == 5
+    assert len(line.split()) == 4

@@ -28,6 +28,7 @@ from pufferdp.publish.answers.distributions import Grid, distributions_of_record
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.remembered import Remembered
+from pufferdp.publish.model_checks import ModelChecks
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
 
 Answer = int | float | list[int] | list[float]
@@ -89,6 +90,8 @@ def simplex(values: Floats, total: float | Floats) -> Floats:
 
 PROBABILITY: Final = 0.95
 """What a credible interval holds at least."""
+LEAST_COVERAGE: Final = 0.9
+"""A model whose credible intervals contain the truth less often, on held-out data, gives no estimates."""
 _TAIL: Final = (1 - PROBABILITY) / 2 - 1e-9
 """Mass that may be cut off at each end: a little less, so that ties are not decided by rounding."""
 _MOST_SHIFT: Final = 1e-6
@@ -245,6 +248,12 @@ def _no_one_distribution(model: Model, query: Query, *, unobserved: bool, part: 
     """Why the exact answer has no one distribution under the model, in words; empty where it has one."""
     if query.kind is QueryKind.FUNCTION:
         return _FUNCTION
+    checked = ModelChecks.of(model).effective
+    if checked is not None and checked.coverage is not None and checked.coverage < LEAST_COVERAGE:
+        return (
+            f"on held-out data its {100 * PROBABILITY:g} % credible intervals contained the truth in "
+            f"{100 * checked.coverage:.0f} % of simulated releases"
+        )
     if ar1_of(model) is not None:
         return "the guarantee rests on the coefficient alone, and assumes nothing about the mean and spread of records"
     numbers = numbers_of(model)

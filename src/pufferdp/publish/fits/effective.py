@@ -24,6 +24,7 @@ from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.fits.coverage import estimate_coverage
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
 from pufferdp.publish.fits.families import Comparison, Rival
 from pufferdp.publish.fits.leakage_estimate import HiddenChain, LeakageEstimate, estimate_leakage, held_out_bits
@@ -134,12 +135,16 @@ def measure_leakage(
     except NotApplicableError as error:
         return EffectiveLeakage(epsilon=epsilon, reason=str(error), records=len(data)), None
     progress("measuring the leakage")
-    if rival is not None:
-        return _leakage_to_rival(data, model, scales, epsilon, rival), None
-    if not compare:
-        return prove_leakage(data, model, scales, epsilon), None
-    comparison = RicherFamily.of(data, model)
-    return comparison.leakage(scales, epsilon), comparison
+    comparison = RicherFamily.of(data, model) if compare and rival is None else None
+    if comparison is not None:
+        found = comparison.leakage(scales, epsilon)
+    elif rival is not None:
+        found = _leakage_to_rival(data, model, scales, epsilon, rival)
+    else:
+        found = prove_leakage(data, model, scales, epsilon)
+    progress("simulating releases")
+    covered = estimate_coverage(model, data.take(data.held_out).records, scales, epsilon)
+    return replace(found, coverage=covered), comparison
 
 
 def _leakage_to_rival(

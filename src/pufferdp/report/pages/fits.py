@@ -60,11 +60,12 @@ def fit_page(fit: Fit) -> Page:
         words.append(f"The fit has spent a DP loss of {fit.dp_epsilon:g} on the data: {where}.")
         words.append("The model was not checked: what the exact data say of it is not covered by that loss.")
     if fit.model.checks is not None:
-        words.append(CheckedGuarantee(model=fit.model, epsilon=1.0, adversary=Adversary.BDP).sentence)
+        checked = CheckedGuarantee(model=fit.model, epsilon=1.0, adversary=Adversary.BDP)
+        words += [checked.sentence, *([] if checked.effective is None else [checked.effective.coverage_sentence])]
     return Page(
         title="A fitted model",
         sections=(
-            Section(title="The model", blocks=(Words(tuple(words)),)),
+            Section(title="The model", blocks=(Words(tuple(filter(None, words))),)),
             Section(title="Families compared", blocks=_families(fit)),
             Section(title="Goodness of fit", blocks=_checks(fit.checks)),
         ),
