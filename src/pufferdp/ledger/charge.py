@@ -51,7 +51,7 @@ KINDS: Final = {
         Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain"),
         Kind(
             name="transition-flow",
-            charges="its tau, from a total-variation budget of its own kind, which never mixes with epsilon",
+            charges="its tau, from a separate total-variation budget, which cannot be combined with epsilon",
         ),
     )
 }
