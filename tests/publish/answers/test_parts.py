@@ -107,7 +107,7 @@ def test_noise_for_the_records_read_alone_is_not_enough(chain, length, query, ep
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=SEEDS, k=st.integers(2, 3), epsilon=st.sampled_from([0.2, 1.0, 3.0]), start=st.booleans())
 def test_no_algorithm_of_a_part_leaks_more_than_the_curves_allow(seed, k, epsilon, start) -> None:
     """By linear programmes over all algorithms that spend their loss on the part alone."""
