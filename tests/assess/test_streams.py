@@ -60,6 +60,7 @@ def test_without_end():
         stream_leakage(IDENTITY, 0.1, adversary="pufferfish")
 
 
+@pytest.mark.slow
 def test_a_class_leaks_as_its_worst_chain():
     both = MarkovClass(models=(ACTIVITY, MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]], states=["rest", "active"])))
     losses = [0.5, 0.1, 0.3]
@@ -70,6 +71,7 @@ def test_a_class_leaks_as_its_worst_chain():
     assert stream_leakage(both, budget.losses(40)).upper <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize("chain", [ACTIVITY, FLIPPING], ids=["activity", "flipping"])
 def test_budgets_keep_the_target_and_waste_nothing(chain, adversary):
@@ -96,6 +98,7 @@ def test_budgets_keep_the_target_and_waste_nothing(chain, adversary):
         assert spent.sum() >= finite.constant * n * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_nobody_at_the_ends_could_spend_much_more():
     first, middle, last = stream_budget(ACTIVITY, 1.0, adversary="pufferfish").ends
     for spent in ([first * 1.02, *[middle] * 58, last], [first, *[middle] * 58, last * 1.02]):

@@ -248,6 +248,7 @@ def test_hidden_markov_models_agree() -> None:
     assert pairs.start == "stationary"
 
 
+@pytest.mark.slow
 def test_a_fit_counts_what_follows_pairs() -> None:
     fitted = fit(FRAME, column="state", states=["rest", "active"], memory=2)
     counts = np.zeros((2, 2, 2))

@@ -114,7 +114,7 @@ def test_numbers_beside_the_certificate(tmp_path: Path, key: str) -> None:
     if key == "intervals":
         output[key]["each"]["low"] += 1
     else:
-        output[key] = {"answer": 10**6, "estimate": 3, "labels": ["active"], "model_estimate": None}[key]
+        output[key] = {"answer": 10**6, "estimate": 10**6, "labels": ["active"], "model_estimate": None}[key]
     path.write_text(json.dumps(output))
     with pytest.raises(CertificateError, match=f"beside the certificate does not follow from it .*{key}"):
         read_certificate(path)

@@ -56,6 +56,7 @@ LONGEST = {2: 6, 3: 4}
 """Records of a series of so many states that programmes over all algorithms are solved for."""
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(4))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 4), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
@@ -353,6 +354,7 @@ CYCLE = HiddenMarkov(
 HOURS = MarkovClock(transitions=[[[0.5, 0.5], [0, 1]], [[0.5, 0.5], [0.5, 0.5]]], step=1, period=2, states=["a", "b"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "values", "says"),
     [

@@ -20,6 +20,7 @@ def chain() -> MarkovChain:
     return MarkovChain(transition=CHAIN["transition"], states=CHAIN["states"])
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_library(run: Run) -> None:
     result = run("leakage", "model.json", "--stream", ".1", "--length", "20", "--json")
     assert (result.code, result.err) == (0, "")

@@ -167,6 +167,7 @@ def test_a_measurement() -> None:
     assert said[0] == said[1]
 
 
+@pytest.mark.slow
 def test_a_stream_is_charged_before_its_values_are_looked_at() -> None:
     """By the first lines, whatever they hold."""
     said = []

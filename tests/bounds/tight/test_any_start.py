@@ -17,6 +17,7 @@ WHO = ("bdp", "pufferfish")
 LOSSES = (1e-3, 0.2, 1.0, 5.0, 40.0, 150.0, 300.0)
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, who=st.sampled_from(WHO), records=st.integers(1, 5))
 @settings(max_examples=examples(12))
 def test_no_start_leaks_more(seed, who, records):
@@ -36,6 +37,7 @@ def test_no_start_leaks_more(seed, who, records):
         assert (found.upper >= worst * (1 - 1e-9)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "who", "losses"),
     [

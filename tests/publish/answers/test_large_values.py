@@ -32,6 +32,7 @@ def binned(start: float, width: float) -> MarkovChain:
     return MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], bins=edges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0.0, 1e12, 1e15, -1e15, 2.0**59])
 @pytest.mark.parametrize("per", [None, "half"])
 def test_the_errors_of_large_sums_stay_within_the_stated_bound(start: float, per: str | None):

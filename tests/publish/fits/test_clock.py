@@ -51,6 +51,7 @@ def test_tables_are_shares_of_the_moves_in_each_slot():
     assert found.transitions == pytest.approx(TRUE.transitions, abs=0.25)
 
 
+@pytest.mark.slow
 def test_the_days_of_a_week_begin_with_monday():
     week = [[[1 - p, p], [1 - p, p]] for p in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0)]
     model = MarkovClock(transitions=week, step="1h", period="7d", states=["rest", "active"])

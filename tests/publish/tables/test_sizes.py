@@ -73,6 +73,7 @@ def test_hidden_sizes_are_nowhere_in_the_output():
     assert verify(made.to_dict()).valid
 
 
+@pytest.mark.slow
 def test_noise_of_hidden_tables_does_not_add_up_to_the_size():
     """Noise of its own for each number: of 20 tables not all of the sums are the sizes (probability below 1e-12)."""
     sums = [
