@@ -197,7 +197,7 @@ def _distance_bound(
 
 @dataclass(frozen=True)
 class Closest:
-    """A alternative and the chain of the class that was found nearest to it, over the same states in the same order."""
+    """An alternative and the nearest chain of the class, over the same states in the same order."""
 
     divergence: Divergence
     chain: MarkovChain
@@ -206,7 +206,7 @@ class Closest:
 
 
 def closest(model: SeriesModel, alternative: Model, length: int | None) -> Closest:
-    """The distance of a alternative from a class of chains; of several alternatives the one that is farthest."""
+    """The distance of an alternative from a class of chains; of several alternatives the one that is farthest."""
     other = series_of(alternative)
     if other is None:
         raise ModelError(
@@ -266,7 +266,7 @@ def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
 
 
 def _table(model: RecordModel, alternative: RecordModel) -> Divergence:
-    """The distance of a alternative over a list of records from the nearest member of a class."""
+    """The distance of an alternative over a list of records from the nearest member of a class."""
     return min(
         (outcome_divergence(*distributions) for distributions in side_by_side(model, alternative)),
         key=lambda d: d.value,
@@ -274,7 +274,7 @@ def _table(model: RecordModel, alternative: RecordModel) -> Divergence:
 
 
 def _own_secrets(model: RecordModel, alternative: RecordModel, secrets: Secrets, guaranteed: float) -> Robustness:
-    """The distance of a alternative from the nearest member of a class, given each of the secrets that were named."""
+    """The distance of an alternative from the nearest member of a class, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
     for candidate in alternative.alternatives:

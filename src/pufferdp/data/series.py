@@ -421,7 +421,7 @@ class Series:
 
     @reading()
     def moves(self, coding: Coding) -> dict[str, set[tuple[int, int, int]]]:
-        """Which states follow which so many steps later, by person ("" where nobody is distinguished).
+        """Which states follow which a number of steps later, by person ("" where nobody is distinguished).
 
         EXACT, and never printed as a whole. At the start of a chain the state before is -1, and steps are the rows
         missing before the first record.

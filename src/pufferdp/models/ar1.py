@@ -128,7 +128,7 @@ class Ar1(Model):
         ]
 
     def table(self, length: int, clip: tuple[float, float]) -> Gaussian:
-        """So many records in a row as one normal distribution, under the strongest coefficient; to draw from.
+        """``length`` consecutive records as one normal distribution, under the strongest coefficient; to draw from.
 
         Without a mean and a deviation most of the mass lies inside the range.
         """

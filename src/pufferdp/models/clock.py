@@ -253,7 +253,7 @@ class MarkovClock(SeriesModel):
 
     @property
     def single(self) -> bool:
-        """It is one model."""
+        """True: a time-of-day model is no class of models."""
         return True
 
     def dependent(self, longest: int) -> int:

@@ -246,7 +246,7 @@ class Gaussian(NumberModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LimitedCorrelation(NumberModel):
-    """Every joint normal distribution of so many records with equal variances and no |Pearson| correlation above rho.
+    """Joint normal distributions of ``records`` numbers with equal variances and no |Pearson| correlation above rho.
 
     It does not name its records: families of up to so many may be in the data, independent of each other.
     """

@@ -87,7 +87,7 @@ class HiddenWays:
         self._found: dict[tuple[int, int, int], int] = {}
 
     def begin(self, record: int, steps: int, inside: bool) -> int:
-        """The states behind a first record, so many steps after the start; ``inside``: of any segment of a series."""
+        """The states behind a first record, ``steps`` after the start; ``inside``: of any segment of a series."""
         now = (1 << self._size) - 1 if inside else self._starts
         return self._reached(now, steps) & self._shown[record]
 

@@ -71,7 +71,7 @@ class CertificatePart(BaseModel):
 
 
 class Guarantee(CertificatePart):
-    """The guarantee."""
+    """The guarantee of a release, and the adversary it is for."""
 
     adversary: str
     knows: str

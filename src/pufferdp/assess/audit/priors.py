@@ -39,7 +39,7 @@ _LISTED: Final = 2**16
 
 
 class Prior(Protocol):
-    """One prior about so many records."""
+    """One prior for a number of records."""
 
     @property
     def records(self) -> int:

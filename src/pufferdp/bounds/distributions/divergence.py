@@ -71,7 +71,7 @@ _TIE: Final = 1e-9
 
 @dataclass(frozen=True)
 class Divergence:
-    """Δ between a alternative and one model, and the secret that decides it."""
+    """Δ between an alternative and one model, and the secret that decides it."""
 
     value: float
     record: int
@@ -257,7 +257,7 @@ def _next(states: Mask, steps: Mask) -> Mask:
 
 
 def _open_start(alternative: MarkovChain, model: MarkovChain, length: int) -> Divergence:
-    """A alternative with any start against a model with one: the supremum over the starts of the alternative.
+    """An alternative with any start against a model with one: the supremum over the starts of the alternative.
 
     Among them are the points. They rule out every other first state, so Δ is finite only where no two first states of
     the model can lead to one secret: for one record, or where each state has one predecessor. Such a chain is a

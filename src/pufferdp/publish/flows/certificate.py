@@ -20,7 +20,7 @@ from pufferdp.publish.flows.problem import FlowProblem
 
 
 class FlowGuarantee(CertificatePart):
-    """The guarantee."""
+    """The guarantee of a flow, in total variation."""
 
     privacy: Literal["orbit", "record", "joint"]
     tau: float = Field(description="largest total variation between the distributions of two releases")

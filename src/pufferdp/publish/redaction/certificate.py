@@ -26,7 +26,7 @@ LISTED: Final = 100_000
 
 
 class HidingPart(CertificatePart):
-    """The guarantee."""
+    """The guarantee of a redacted series, about its private records."""
 
     adversary: str
     knows: str
