@@ -13,9 +13,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pufferdp import (
+    Ar1,
     BinaryInterval,
+    Gaussian,
+    HiddenMarkov,
+    HiddenStates,
     MarkovChain,
     MarkovClass,
+    MarkovClock,
     MarkovInterval,
     ModelError,
     NotApplicableError,
@@ -323,6 +328,39 @@ def test_a_class_that_only_bounds_the_groups():
         robustness(AnyGroups(largest=3, states=("0", "2")), alternative, epsilon=1)
 
 
+SENSOR = HiddenMarkov(transition=[[0.9, 0.1], [0.2, 0.8]], emission=[[0.8, 0.2], [0.3, 0.7]])
+HIDDEN = HiddenStates(transition=[[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]], of=(0, 0, 1))
+CLOCK = MarkovClock(transitions=[[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.2, 0.8]]], step="12h", period="24h")
+GAUSSIAN = Gaussian(mean=[0, 0], covariance=[[1, 0.3], [0.3, 1]])
+
+
+@pytest.mark.parametrize("model", [two(0.9, 0.8), SENSOR, HIDDEN, CLOCK, BinaryInterval(low=0.2, high=0.8)])
+@pytest.mark.parametrize("alternative", [SENSOR, HIDDEN, CLOCK, BinaryInterval(low=0.3, high=0.7)])
+def test_the_noise_is_bounded_under_every_model_of_states(model, alternative):
+    """No distance is known, and what DP noise leaks under the alternative is what ``leakage`` says of it."""
+    left = robustness(model, alternative, epsilon=1, length=6)
+    assert (left.delta, left.exact) == (math.inf, False)
+    assert left.reason.startswith("distances are computed between chains, and the ")
+    again = leakage_of(alternative, dp_epsilon=left.dp_epsilon, length=6, adversary="pufferfish")
+    assert left.guarantee == left.leakage_under_other == again.epsilon
+    assert "no guarantee follows" in " ".join(str(left).split())
+
+
+@pytest.mark.parametrize(
+    ("model", "alternative", "length"),
+    [
+        (Ar1(coefficient=0.5, sd=1.0), Ar1(coefficient=0.9, sd=1.0), 20),
+        (GAUSSIAN, Gaussian(mean=[0, 0], covariance=[[1, 0.6], [0.6, 1]]), None),
+    ],
+)
+def test_noise_for_numbers_is_bounded_under_another_model_of_numbers(model, alternative, length):
+    left = robustness(model, alternative, epsilon=1, length=length)
+    again = leakage_of(alternative, dp_epsilon=left.dp_epsilon, length=length, adversary="pufferfish")
+    assert 1 < left.guarantee == left.leakage_under_other == again.epsilon
+    assert "sums and means" in left.holds_for
+    assert "for sums and means" in " ".join(str(left).split())
+
+
 @pytest.mark.parametrize(
     ("model", "alternative", "options", "error", "words"),
     [
@@ -333,7 +371,9 @@ def test_a_class_that_only_bounds_the_groups():
         (two(0.5, 0.6), OTHER, {"length": 2}, ModelError, "about a series"),
         (TWINS, two(0.5, 0.6), {}, ModelError, "about single records"),
         (TWINS, AnyGroups(largest=2), {}, ModelError, "about single records"),
-        (two(0.5, 0.6), BinaryInterval(low=0.2, high=0.3), {"length": 2}, ModelError, "one chain, or a list"),
+        (two(0.5, 0.6), Ar1(coefficient=0.9, sd=1.0), {"length": 2}, ModelError, "compare models of the same records"),
+        (Ar1(coefficient=0.9, sd=1.0), GAUSSIAN, {"length": 2}, ModelError, "compare two series, or two lists"),
+        (SENSOR, two(0.5, 0.6, states=["a", "b"]), {"length": 2}, ModelError, "they must agree"),
         (
             TWINS,
             JointTable(values=[0, 1], outcomes=[(0,), (1,)], probabilities=[0.5, 0.5]),

@@ -76,6 +76,8 @@ class Robustness(Paged):
     """What any algorithm with this DP epsilon leaks at most under the other model; None where no bound is known."""
     leakage_reason: str | None = None
     """Why ``leakage_under_other`` is None, if it is."""
+    holds_for: str | None = None
+    """The DP algorithms that ``leakage_under_other`` bounds; None: all of them."""
 
     @property
     def epsilon(self) -> float:
@@ -95,6 +97,7 @@ class Robustness(Paged):
             "leakage_under_other": self.leakage_under_other,
             "leakage_reason": self.leakage_reason,
             "dp_epsilon": self.dp_epsilon,
+            "holds_for": self.holds_for,
             "guarantee": _finite(self.guarantee),
             "guaranteed": self.guaranteed,
             "record": self.record,
@@ -138,22 +141,30 @@ def robustness(
         reason = "leakage bounds are about the value of a record, not about secrets of your own"
         return replace(bound, leakage_reason=reason)
     try:
+        algorithms = _algorithms(model, length)
         if spent is None:
-            spent = _universal_curve(model, length).inverse(guaranteed)
+            spent = _lowest_curve(model, length, algorithms).inverse(guaranteed)
         if not spent > 0:
             raise NotApplicableError(f"no DP noise is known to guarantee epsilon {number(guaranteed)} under the model")
-        return replace(bound, dp_epsilon=spent, leakage_under_other=_universal_curve(alternative, length)(spent))
+        leaks = _lowest_curve(alternative, length, algorithms)(spent)
+        narrower = None if algorithms == EVERY_ALGORITHM else algorithms
+        return replace(bound, dp_epsilon=spent, leakage_under_other=leaks, holds_for=narrower)
     except NotApplicableError as error:
         return replace(bound, leakage_reason=str(error))
 
 
-def _universal_curve(model: Model, length: int | None) -> Curve:
-    """The lowest bound on what any DP algorithm leaks to an adversary who knows no record.
+def _lowest_curve(model: Model, length: int | None, holds_for: str) -> Curve:
+    """The lowest bound for some DP algorithms, or for all, on what an adversary learns who knows no record.
 
     Noise that was calibrated for an adversary who knows some records has a smaller DP epsilon, and leaks less.
     """
     bounds = curves(model, length, Adversary.PUFFERFISH)
-    return lowest({name: curve for name, curve in bounds.items() if curve.holds_for == EVERY_ALGORITHM})
+    return lowest({name: curve for name, curve in bounds.items() if curve.holds_for in (EVERY_ALGORITHM, holds_for)})
+
+
+def _algorithms(model: Model, length: int | None) -> str:
+    """The DP algorithms that bounds under a model hold for: all, or for numbers what their lowest bound holds for."""
+    return lowest(curves(model, length, Adversary.PUFFERFISH)).holds_for if model.real_valued else EVERY_ALGORITHM
 
 
 def _distance_bound(
@@ -161,16 +172,16 @@ def _distance_bound(
 ) -> Robustness:
     """The bound of Theorem 2.4, which holds for every mechanism with the guarantee."""
     series = series_of(model)
+    if series is not None and secrets is not None:
+        raise ParameterError("secrets of your own are compared over tables and networks, not over series")
+    if length is not None and not model.takes_length:
+        raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
+    if (reason := _no_distance(model, alternative)) is not None:
+        return Robustness(guaranteed=guaranteed, delta=math.inf, record=None, value=None, exact=False, reason=reason)
     if series is not None:
-        if secrets is not None:
-            raise ParameterError("secrets of your own are compared over tables and networks, not over series")
         divergence, names = closest(series, alternative, length).divergence, model.labels
         record: int | str = divergence.record
     else:
-        if model.real_valued:
-            raise ModelError(f"the model is {model!r}; models are compared over records with states", value=model)
-        if length is not None:
-            raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
         ours, theirs = records_of(model), records_of(alternative)
         if theirs is None:
             raise ModelError(
@@ -193,6 +204,33 @@ def _distance_bound(
         exact=divergence.exact,
         reason=divergence.reason,
     )
+
+
+def _no_distance(model: Model, alternative: Model) -> str | None:
+    """Why no distance is computed between two models of the same records; None where it is. Rejects other records."""
+    if model.real_valued or alternative.real_valued:
+        if not (model.real_valued and alternative.real_valued):
+            numbers, states = (model, alternative) if model.real_valued else (alternative, model)
+            raise ModelError(
+                f"{numbers!r} is about numbers and {states!r} about states; compare models of the same records",
+                value=alternative,
+            )
+        if model.takes_length != alternative.takes_length:
+            raise ModelError(
+                f"{alternative!r} and {model!r} are not about the same records; compare two series, or two lists",
+                value=alternative,
+            )
+        return "distances are computed between models of states, and these are models of numbers"
+    ours, theirs = series_of(model), series_of(alternative)
+    if ours is None or theirs is None:
+        return None
+    _check_states(ours.labels, theirs.labels)
+    is_box = ours.nearest(_uniform(ours.labels)) is not None
+    compared = {"the model": bool(ours.chains) or is_box, "the alternative": bool(theirs.chains)}
+    for (name, possible), series in zip(compared.items(), (ours, theirs), strict=True):
+        if is_hidden(series) or not possible:
+            return f"distances are computed between chains, and {name} is {series!r}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -257,12 +295,22 @@ def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
     """A chain with its states in the order of the labels; refused where it has other states."""
     if chain.labels == labels:
         return chain
-    if set(chain.labels) != set(labels):
-        ours, theirs = ", ".join(labels[:10]), ", ".join(chain.labels[:10])
-        raise ModelError(f"the alternative has the states {theirs}; the model has {ours}, and they must agree")
+    _check_states(labels, chain.labels)
     order = [chain.labels.index(label) for label in labels]
     start = chain.start if chain.given_start is None else chain.given_start[order]
     return MarkovChain(transition=chain.transition[np.ix_(order, order)], start=start, states=labels)
+
+
+def _check_states(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    """Reject an alternative with other states."""
+    if set(ours) != set(theirs):
+        named = (", ".join(labels[:10]) for labels in (theirs, ours))
+        raise ModelError("the alternative has the states {}; the model has {}, and they must agree".format(*named))
+
+
+def _uniform(labels: tuple[str, ...]) -> MarkovChain:
+    """The chain in which every state follows every state with equal probability."""
+    return MarkovChain(transition=np.full((len(labels), len(labels)), 1 / len(labels)), states=labels)
 
 
 def _table(model: RecordModel, alternative: RecordModel) -> Divergence:

@@ -455,7 +455,7 @@ def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
     else:
         spent, leaks = up_to(left.dp_epsilon, down=True), up_to(left.leakage_under_other)
         sentences += [
-            f"DP noise with ε = {spent}: leaks at most {leaks} under the alternative model.",
+            f"DP noise with ε = {spent}: leaks at most {leaks} under the alternative model{_held(left)}.",
             f"Guarantee of that noise against this adversary: ε = {up_to(left.guarantee)}, the smaller of the two.",
         ]
     if 0 < left.delta < math.inf:
@@ -470,6 +470,11 @@ def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
         if not left.exact:
             sentences.append("The distance is an upper bound: another model of the class may be nearer.")
     return *sentences, f"Adversary: knows {Adversary.PUFFERFISH.knows}."
+
+
+def _held(left: Robustness) -> str:
+    """For which algorithms the leakage is bounded, where not for all."""
+    return "" if left.holds_for is None else f", for {left.holds_for}"
 
 
 _NAMES: Final = {
