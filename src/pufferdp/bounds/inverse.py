@@ -34,7 +34,11 @@ class LeakageBound(ABC):
 
 
 def largest_loss(
-    leakage: Callable[[float], float], allowed: float, tolerance: float = 1e-12, most: float | None = None
+    leakage: Callable[[float], float],
+    allowed: float,
+    tolerance: float = 1e-12,
+    most: float | None = None,
+    guess: float | None = None,
 ) -> float:
     """The largest loss with a leakage of at most ``allowed``, up to a relative tolerance; 0 where none is found.
 
@@ -48,6 +52,7 @@ def largest_loss(
         allowed: the largest leakage, above 0.
         tolerance: relative tolerance of the loss.
         most: the largest loss to consider; ``allowed`` by default, for leakages that are at least the loss.
+        guess: the loss to begin with; ``most`` by default.
     """
 
     def excess(loss: float) -> float:
@@ -57,17 +62,22 @@ def largest_loss(
             return -_LARGEST
         return min(_LARGEST, math.log(value / allowed)) if value < math.inf else _LARGEST
 
-    high = allowed if most is None else most
-    above = excess(high)
-    if above <= 0:
-        return high
-    low, below, factor = high, above, 1.0
+    most = allowed if most is None else most
+    low = high = most if guess is None else min(guess, most)
+    below = above = excess(low)
+    factor = 1.0
     while below > 0:
         high, above = low, below
         low, factor = low * math.exp(-max(below, tolerance / 2) * factor), 2 * factor
         if low < 1e-300:
             return 0.0
         below = excess(low)
+    while above <= 0:
+        low, below = high, above
+        if high >= most:
+            return high
+        high, factor = min(most, high * math.exp(max(-above, tolerance / 2) * factor)), 2 * factor
+        above = excess(high)
     last_width = math.inf
     while (width := math.log(high / low)) > tolerance:
         share = -below / (above - below)

@@ -230,10 +230,11 @@ class TightCurve(LeakageBound):
     def _largest(self, i: int, allowed: float, most: float) -> float:
         """The largest loss of one part up to a last check: a root of the worst pair's lower end, then a proof."""
         part = self._parts[i][2]
-        wanted, slope = allowed / (1 + 1.25 * part.tolerance), part.problem(1e-6).slopes.sum(axis=0).max(initial=0.0)
-        part.reached(min(most, wanted / (1 + slope / 1e-6)))  # finds the worst pair near the loss
+        wanted = allowed / (1 + 1.25 * part.tolerance)
+        slope = float(part.problem(1e-6).slopes.sum(axis=0).max(initial=0.0))
+        loss = wanted / (1 + slope / 1e-6)
         for _ in range(60):
-            loss = largest_loss(part.reached, wanted, max(part.tolerance / 4, _ROUNDING), most)
+            loss = largest_loss(part.reached, wanted, max(part.tolerance / 4, _ROUNDING), most, guess=loss)
             if loss == 0:
                 return 0.0
             row, found = part.row, self._leakage(i, loss)
