@@ -10,7 +10,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.report.charts import Axis, Bars, Chart, Layer, Rule, Text
+from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
@@ -109,33 +109,38 @@ def _families(fit: Fit) -> tuple[Block, ...]:
     head = ("family", "states", "held-out bits", "gain over chain", "noise", "effective", "")
     return (
         Table(caption="Families of models by their predictions of held-out records", head=head, rows=rows),
-        Figure(make=lambda: families_chart(compared), caption="Fewer bits: better predictions."),
+        Figure(make=lambda: families_chart(compared), caption="To the right: better predictions than the chain."),
         Words((words, *skipped)),
         *note,
     )
 
 
 def families_chart(scores: Sequence[FamilyScore]) -> Chart:
-    """Held-out bits as bars, one for each family; the chosen one is full."""
+    """The gain of each family over the chain as bars, with two standard errors; the chosen family is full."""
     shown = [score for score in scores if score.bits is not None][::-1]
-    layers: list[Layer] = []
-    for y, score in enumerate(shown):
-        assert score.bits is not None
-        layers.append(Bars(at=(y,), values=(score.bits,), kind="full" if score.chosen else "pale"))
-        layers.append(Text(x=score.bits, y=y, words=f"{score.bits:.4f}", align="left", right=5))
-    spoken = "; ".join(f"{score.name}: {score.bits:.4f} bits" for score in reversed(shown))
+    gains = [(score.gain or 0.0, 2 * (score.error or 0.0)) for score in shown]
+    low, high = min(gain - error for gain, error in gains), max(gain + error for gain, error in gains)
+    room = 0.3 * max(high - low, 1e-3)
+    layers: list[Layer] = [Rule(at=0.0, along="x", pale=True)]
+    for y, (score, (gain, error)) in enumerate(zip(shown, gains, strict=True)):
+        layers.append(Bars(at=(y,), values=(gain,), kind="full" if score.chosen else "pale"))
+        layers.append(Range(at=(y,), low=(gain - error,), high=(gain + error,), along="x", series=1))
+        words = f"{gain:+.4f}" if score.gain is not None else "0"
+        layers.append(Text(x=max(gain + error, 0.0), y=y, words=words, align="left", right=5))
+    names = tuple(score.name.replace(" a value", "").replace("by time of day", "by hour") for score in shown)
+    spoken = "; ".join(f"{score.name}: {gain[0]:+.4f}" for score, gain in reversed([*zip(shown, gains, strict=True)]))
     return Chart(
-        title="Held-out bits a record",
-        x=Axis(name="bits a record", low=0.0, high=1.2 * max(score.bits or 0.0 for score in shown)),
-        y=Axis(scale="names", names=tuple(score.name for score in shown)),
+        title="Held-out bits saved over the chain",
+        x=Axis(name="bits a record, ± two standard errors", low=min(low, 0.0) - room / 4, high=max(high, 0.0) + room),
+        y=Axis(scale="names", names=names),
         layers=tuple(layers),
-        alt=f"Held-out bits a record by family. {spoken}.",
+        alt=f"Gain over the chain in held-out bits a record, by family. {spoken}.",
         height=1.3 + 0.42 * len(shown),
     )
 
 
 def fit_chart(fit: Fit) -> Chart:
-    """The figure of a fit: held-out bits where families were compared, otherwise the tests."""
+    """The figure of a fit: gains in held-out bits where families were compared, otherwise the tests."""
     compared = [score for score in fit.families if score.bits is not None]
     return families_chart(compared) if len(compared) > 1 else checks_chart(fit.checks)
 
