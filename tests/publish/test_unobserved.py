@@ -65,7 +65,7 @@ def test_releases_with_holes(seed: int, states: int, length: int, query: str, ad
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(16))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_many_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
@@ -127,7 +127,7 @@ def test_the_noise_is_hardly_more_than_is_needed() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(16))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_redactions_with_holes(seed: int, states: int, length: int, adversary: str) -> None:
@@ -473,7 +473,7 @@ def test_a_clock_of_whole_numbers_can_be_verified() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(16))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(1, 4), slots=st.integers(2, 3))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_clocks_with_holes(seed: int, states: int, length: int, slots: int, adversary: str) -> None:

@@ -104,7 +104,7 @@ def test_kernels_that_change_from_step_to_step():
 
 @pytest.mark.slow
 def test_any_start_is_reached_by_the_worst_start():
-    for seed in range(examples(20)):
+    for seed in range(examples(10)):
         generator = np.random.default_rng([seed, 3])
         k = int(generator.choice([2, 2, 3]))
         n = int(generator.integers(2, {2: 5, 3: 4}[k]))

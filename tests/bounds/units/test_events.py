@@ -125,7 +125,7 @@ def _cut(joint, records, known, here):
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(SEEDS, st.integers(2, 3))
 def test_a_segment_as_a_whole_leaks_what_the_worst_algorithm_does(seed, states):
     generator = np.random.default_rng(seed)
