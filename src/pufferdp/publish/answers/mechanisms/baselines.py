@@ -92,7 +92,8 @@ def problem_curve(name: str, problem: Problem) -> Curve:
     if problem.secret is not None:
         from pufferdp.bounds.units.curves import secret_curve
 
-        return secret_curve(problem.model, problem.secret, str(problem.adversary))
+        about = secret_curve(problem.model, problem.secret, str(problem.adversary))
+        return about if about.name == name else Absent(name, "", f"the {about.name} bound is the one for this secret")
     if problem.unit is not None:
         # With unobserved steps the records read may lie in more blocks than as many in a row.
         endless = problem.endless and (problem.unobserved or name not in _READ_ALONE)
@@ -140,8 +141,8 @@ class CurveNoise(Mechanism):
         return True
 
     def holds_for_secrets(self, problem: Problem) -> bool:
-        """The tight curve of the secret itself."""
-        return self.curve == "tight"
+        """The bound for the secret itself."""
+        return self.curve in ("tight", "potential")
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
