@@ -220,7 +220,7 @@ class Rule:
         """
         key = 0, False, False
         if key not in self._curves:
-            of_blocks = curves(self.model, None, self.adversary, unit=unit.records)
+            of_blocks = curves(self.model, None, self.adversary, unit=unit.records, spread=unit.records)
             applying = {name: c for name, c in of_blocks.items() if c.applies}
             of_records = {name: OfRecords(name, c.theorem, c, unit.records) for name, c in applying.items()}
             self._curves[key] = lowest(of_records or of_blocks)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import pufferdp
 from pufferdp.assess.losses import leakage_of_losses
 from pufferdp.assess.streams import stream_budget, stream_leakage
 from pufferdp.basics.errors import NotApplicableError
@@ -82,9 +83,10 @@ def test_no_algorithm_leaks_more_about_a_segment(part):
         place = (first, n - first - records)
         for adversary, who in ADVERSARIES:
             series = PotentialBound(kernel, shown, start=start, length=n, adversary=adversary)
-            bound, here = IntervalPotential(series, records, place)(loss), [first, first + 1]
+            bound, here = IntervalPotential(series, records, place=place)(loss), [first, first + 1]
             most = max(largest_of_contents(joint, here, loss, who) for joint in joints(kernel, shown, start, n))
             assert bound >= most - ROOM, (seed, adversary)
+            assert IntervalPotential(series, each=0.5)(2 * loss) >= most - ROOM, (seed, adversary)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -110,6 +112,20 @@ def test_unequal_losses_and_unobserved_steps_leak_no_more(part):
             assert (stream.forward >= np.array(after) - ROOM).all(), (seed, adversary)
 
 
+@pytest.mark.parametrize(("adversary", "who"), ADVERSARIES)
+def test_noise_for_a_unit_keeps_its_epsilon_and_a_tenth_less_does_not(adversary, who):
+    """Noise on a count spreads the loss of a block evenly over its records."""
+    model, joint = HiddenStates(transition=NEAR, of=(0, 1, 1)), next(joints(NEAR, [0, 1, 1], "stationary", 4))
+    plan = pufferdp.plan(model, "count:1", epsilon=1.0, length=4, unit=2, adversary=adversary)
+    (noise,) = (c.calibration for c in plan.candidates if c.mechanism == "curve-potential")
+    blocks = [list(range(first, first + size)) for size in (1, 2) for first in range(5 - size)]
+    kept, broken = (
+        max(largest_of_contents(joint, b, loss / noise.sigma, who) for b in blocks) for loss in (1, 1 / 0.9)
+    )
+    assert kept <= 1 + ROOM
+    assert broken > 1
+
+
 def test_events_lie_below_their_segment():
     model = HiddenStates(transition=NEAR, of=(0, 1, 1))
     joint = next(joints(NEAR, [0, 1, 1], "stationary", 4))
@@ -128,7 +144,7 @@ def test_events_lie_below_their_segment():
 def test_bounds_a_tenth_smaller_fail(loss, adversary, who):
     joint, model = next(joints(NEAR, [0, 1, 1], "stationary", 4)), HiddenStates(transition=NEAR, of=(0, 1, 1))
     four, two = (PotentialBound(NEAR, [0, 1, 1], length=n, adversary=adversary) for n in (4, 2))
-    assert largest_of_contents(joint, [1, 2], loss, who) > 0.9 * IntervalPotential(four, 2, (1, 1))(loss)
+    assert largest_of_contents(joint, [1, 2], loss, who) > 0.9 * IntervalPotential(four, 2, place=(1, 1))(loss)
     assert largest_of_blocks(joint.sum(axis=(2, 3)), 2, loss, who) > 0.9 * IntervalPotential(two)(loss)
     losses = loss * np.array([1.0, 0.5, 1.0, 1.0])
     most = [algorithms.joint_leakage(joint, losses, t, who) for t in range(4)]
@@ -138,7 +154,7 @@ def test_bounds_a_tenth_smaller_fail(loss, adversary, who):
 def test_an_adversary_of_dp_learns_the_interval_alone():
     series = PotentialBound(NEAR, [0, 1, 1], adversary="dp")
     assert IntervalPotential(series)(0.3) == 0.3
-    assert IntervalPotential(series, 5, (3, 2))(0.3) == pytest.approx(1.5)
+    assert IntervalPotential(series, 5, place=(3, 2))(0.3) == pytest.approx(1.5)
     model = HiddenStates(transition=NEAR, of=(0, 1, 1))
     assert leakage_of_losses(model, [0.1, 0.0, 0.3], adversary="dp").leakage == pytest.approx([0.1, 0.0, 0.3])
 

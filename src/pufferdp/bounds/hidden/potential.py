@@ -348,13 +348,15 @@ class IntervalPotential(LeakageBound):
     records: PotentialBound
     """The bound for single records of the series."""
     own: int = 1
-    """The privacy loss of the interval itself, in privacy losses of one record."""
+    """The privacy loss of the interval itself, at a privacy loss of 1."""
+    each: float = 1.0
+    """The privacy loss of every record."""
     place: tuple[int, int] | None = None
     """Numbers of records before and after the interval; None: anywhere."""
 
     def _value(self, tau: float) -> float:
-        bound = self.own * tau + self.records.largest_evidence(tau, self.place)
-        return min(self.records.group_privacy(tau), bound)
+        bound = self.own * tau + self.records.largest_evidence(tau * self.each, self.place)
+        return min(self.records.group_privacy(tau * self.each), bound)
 
 
 def potential_bound(model: HiddenSeries, length: int | None, adversary: str) -> PotentialBound:

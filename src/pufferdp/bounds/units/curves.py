@@ -24,33 +24,36 @@ _EVIDENCE: Final = "from the evidence between hidden states"
 _INTERVALS: Final = "(docs/theory/hidden.md, Intervals)"
 
 
-def unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    """The named bound for blocks of records, or the reason why it does not apply."""
+def unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
+    """The named bound for blocks of records, or the reason why it does not apply.
+
+    A block's loss is spread evenly over so many records of it: 1 for any algorithm.
+    """
     series = series_of(model)
     if series is None:
         raise ParameterError("a unit is an interval of a series, and the model has records without an order")
     try:
         if name not in _MAKERS:
             raise OtherKindError("is not worked out for units of several records")
-        return _MAKERS[name](series, length, adversary, unit)
+        return _MAKERS[name](series, length, adversary, unit, spread)
     except NotApplicableError as error:
         return Absent(name, "", str(error), foreign=isinstance(error, OtherKindError))
 
 
-def _independent(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+def _independent(series: SeriesModel, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
     if adversary is not Adversary.DP and series.dependent(length or MOST_RECORDS) > 1:
         raise NotApplicableError("does not apply, because the records are correlated")
     return Line("independent", "a block's own loss (independent records, or all others known)", 1.0)
 
 
-def _general(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+def _general(series: SeriesModel, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
     if length is None:
         raise NotApplicableError("adds up the losses of all blocks, and a series without end has too many")
     blocks = most_blocks(length, unit) if series.dependent(length) > 1 else 1
     return Line("general", "group privacy over all blocks (Dwork & Roth 2014, Theorem 2.2)", float(blocks))
 
 
-def _odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+def _odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
     hidden = hidden_of(series)
     if hidden is not None:
         theorem = "from the largest odds ratio of hidden states (docs/theory/hidden.md)"
@@ -68,14 +71,14 @@ def _odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: i
     return WorstBound("odds", theorem, (BlockOdds.of_chains(kernels, unit, length),))
 
 
-def _potential(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+def _potential(series: SeriesModel, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
     if not is_hidden(series):
         raise OtherKindError("is about hidden states, and the model has none")
-    bound = IntervalPotential(potential_bound(series, length, str(adversary)))
+    bound = IntervalPotential(potential_bound(series, length, str(adversary)), each=1 / spread)
     return WorstBound("potential", f"{_EVIDENCE} on both sides of a block {_INTERVALS}", (bound,))
 
 
-def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+def _tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
     theorem = "what the worst algorithm with a loss for each block leaks (docs/theory/units.md, Theorems 1 and 2)"
     if series.rhythm is not None or hidden_of(series) is not None or not series.chains:
         raise NotApplicableError("of a whole block is worked out for chains that can be listed; the odds curve bounds")
@@ -119,12 +122,12 @@ def _potential_of_secret(series: HiddenSeries, secret: SegmentSecret, adversary:
     before, after = (MOST_RECORDS if side is None else side for side in (secret.before, secret.after))
     length = None if None in (secret.before, secret.after) else before + secret.records + after
     records = potential_bound(series, length, adversary)
-    bounds = (IntervalPotential(records, secret.records, (before, after)),)
+    bounds = (IntervalPotential(records, secret.records, place=(before, after)),)
     note = "an upper bound, which need not be reached"
     return WorstBound("potential", f"{_EVIDENCE} on both sides of an interval {_INTERVALS}", bounds, note=note)
 
 
-_MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {
+_MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int, int], Curve]]] = {
     "independent": _independent,
     "general": _general,
     "odds": _odds,

@@ -87,8 +87,8 @@ _READ_ALONE: Final = ("independent", "general")
 """Curves that let all records change that are read: those outside a part add nothing."""
 
 
-def problem_curve(name: str, problem: Problem) -> Curve:
-    """A curve by name, for chains as long as the problem needs."""
+def problem_curve(name: str, problem: Problem, spread: int = 1) -> Curve:
+    """A curve by name, for chains as long as the problem needs; a block's loss is spread over so many records."""
     if problem.secret is not None:
         from pufferdp.bounds.units.curves import secret_curve
 
@@ -98,7 +98,7 @@ def problem_curve(name: str, problem: Problem) -> Curve:
         # With unobserved steps the records read may lie in more blocks than as many in a row.
         endless = problem.endless and (problem.unobserved or name not in _READ_ALONE)
         length = None if endless else problem.longest
-        return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records)
+        return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records, spread=spread)
     if not problem.lengths:
         return curve(name, problem.model, None, problem.adversary)
     length = problem.longest if name in _READ_ALONE else problem.series_length
@@ -149,7 +149,7 @@ class CurveNoise(Mechanism):
         refuse_own_secrets(problem)
         if self.curve == "quilt":
             refuse_endless_search(problem)
-        leakage_curve = problem_curve(self.curve, problem)
+        leakage_curve = problem_curve(self.curve, problem, spread=problem.block)
         if isinstance(leakage_curve, Absent):
             raise NotApplicableError(leakage_curve.reason)
         loss = problem.allowed_loss(leakage_curve, leakage_curve.inverse)
