@@ -86,7 +86,7 @@ def test_no_algorithm_leaks_more_about_a_segment(part):
             bound, here = IntervalPotential(series, records, place=place)(loss), [first, first + 1]
             most = max(largest_of_contents(joint, here, loss, who) for joint in joints(kernel, shown, start, n))
             assert bound >= most - ROOM, (seed, adversary)
-            assert IntervalPotential(series, each=0.5)(2 * loss) >= most - ROOM, (seed, adversary)
+            assert IntervalPotential(series, spread=2)(2 * loss) >= most - ROOM, (seed, adversary)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -349,14 +349,15 @@ class IntervalPotential(LeakageBound):
     """The bound for single records of the series."""
     own: int = 1
     """The privacy loss of the interval itself, at a privacy loss of 1."""
-    each: float = 1.0
-    """The privacy loss of every record."""
+    spread: int = 1
+    """The number of records over which a privacy loss of 1 is spread evenly; 1: every record may lose all of it."""
     place: tuple[int, int] | None = None
     """Numbers of records before and after the interval; None: anywhere."""
 
     def _value(self, tau: float) -> float:
-        bound = self.own * tau + self.records.largest_evidence(tau * self.each, self.place)
-        return min(self.records.group_privacy(tau * self.each), bound)
+        each = tau / self.spread
+        bound = self.own * tau + self.records.largest_evidence(each, self.place)
+        return min(self.records.group_privacy(each), bound)
 
 
 def potential_bound(model: HiddenSeries, length: int | None, adversary: str) -> PotentialBound:

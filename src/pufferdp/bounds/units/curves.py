@@ -74,7 +74,7 @@ def _odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: i
 def _potential(series: SeriesModel, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
     if not is_hidden(series):
         raise OtherKindError("is about hidden states, and the model has none")
-    bound = IntervalPotential(potential_bound(series, length, str(adversary)), each=1 / spread)
+    bound = IntervalPotential(potential_bound(series, length, str(adversary)), spread=spread)
     return WorstBound("potential", f"{_EVIDENCE} on both sides of a block {_INTERVALS}", (bound,))
 
 
