@@ -15,6 +15,7 @@ from pufferdp.bounds.curves import curve
 from pufferdp.bounds.hidden.potential import IntervalPotential, PotentialBound
 from pufferdp.bounds.units.curves import secret_curve
 from pufferdp.bounds.units.secrets import SegmentSecret
+from pufferdp.models.chain import MarkovChain
 from pufferdp.models.hidden_states import HiddenStates
 from tests.bounds.hidden.cases import ROOM, hidden_case, joints, timed_case
 from tests.oracles import algorithms
@@ -163,7 +164,10 @@ def test_states_that_never_mix_have_group_privacy_alone():
     apart = np.array([[0.9, 0.1, 0, 0], [0.1, 0.9, 0, 0], [0, 0, 0.1, 0.9], [0, 0, 0.9, 0.1]])
     model = HiddenStates(transition=apart, of=(0, 1, 0, 1))
     assert curve("potential", model, 7, unit=2)(0.2) == pytest.approx(1.4)
-    assert curve("potential", model, None, unit=2)(0.2) == np.inf
+    assert not curve("potential", model, None, unit=2).applies
+    for unlimited in (model, MarkovChain(transition=[[0, 1], [1, 0]])):
+        with pytest.raises(NotApplicableError, match=r"however little|never forget"):
+            pufferdp.leakage_of(unlimited, target=1.0, unit=2)
     assert stream_leakage(model, 0.2, length=7).upper == pytest.approx(1.4)
     with pytest.raises(NotApplicableError, match="no bound on a stream"):
         stream_leakage(model, 0.2)

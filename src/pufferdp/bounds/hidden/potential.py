@@ -132,6 +132,8 @@ class PotentialBound(LeakageBound):
             priors, used = np.ones((1, chain.size)), np.arange(chain.size)
             before = chain.kernels.swapaxes(1, 2)
         self.shown = np.asarray(shown, dtype=np.int64)[used]
+        self.forgets = chain.primitive or not chain.stationary
+        """Whether distant hidden states are nearly independent; taken for granted of a given start."""
         self._stationary, self._priors = chain.stationary, priors[:, used]
         self._kernels = tuple(np.ascontiguousarray(side[:, used[:, None], used]) for side in (before, chain.kernels))
 
@@ -364,7 +366,7 @@ def potential_bound(model: HiddenSeries, length: int | None, adversary: str) -> 
     """The bound for the records of a model.
 
     Raises:
-        NotApplicableError: where the model has too many pairs of hidden states.
+        NotApplicableError: where the model has too many pairs of hidden states, or never forgets and has no end.
     """
     kernels, shown, start = model.hidden_steps
     states, slots = len(shown), len(kernels)
@@ -373,7 +375,10 @@ def potential_bound(model: HiddenSeries, length: int | None, adversary: str) -> 
         raise NotApplicableError(
             f"{states} hidden states{times} have {slots * states**2:,} pairs, which takes too long"
         )
-    return PotentialBound(kernels, shown, start=start, length=length, adversary=adversary)
+    bound = PotentialBound(kernels, shown, start=start, length=length, adversary=adversary)
+    if length is None and not bound.forgets:
+        raise NotApplicableError("hidden states never forget where they were, so the bound is infinite: give a length")
+    return bound
 
 
 def _target(m: Floats, odds_a: Floats, odds_b: Floats, prior_a: Floats, prior_b: Floats) -> Floats:
