@@ -53,20 +53,14 @@ CLIPPED: Final = (
 
 
 def curve(
-    name: str,
-    model: Model,
-    length: int | None = None,
-    adversary: str = "bdp",
-    *,
-    unit: int | None = None,
-    spread: int = 1,
+    name: str, model: Model, length: int | None = None, adversary: str = "bdp", *, unit: int | None = None
 ) -> Curve:
     """One curve by name; an absent one where it does not apply. With a unit it is about blocks of so many records."""
     kind = checks.adversary(adversary)
     if unit is not None:
         from pufferdp.bounds.units.curves import unit_curve
 
-        return unit_curve(name, model, length, kind, checks.length(unit, "unit"), spread)
+        return unit_curve(name, model, length, kind, checks.length(unit, "unit"))
     if model.needs_length and length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     try:
@@ -76,12 +70,7 @@ def curve(
 
 
 def curves(
-    model: Model,
-    length: int | None = None,
-    adversary: str = "bdp",
-    *,
-    unit: int | None = None,
-    spread: int = 1,
+    model: Model, length: int | None = None, adversary: str = "bdp", *, unit: int | None = None
 ) -> dict[str, Curve]:
     """Every curve by name, those that do not apply among them.
 
@@ -91,9 +80,8 @@ def curves(
         adversary: whom the bound is for: bdp, pufferfish or dp.
         unit: records in a block: losses are then those of whole blocks, and so is what leaks. A series may have any
             length then.
-        spread: records of a block over which its loss is spread evenly, for algorithms such as a sum with noise.
     """
-    return {name: curve(name, model, length, adversary, unit=unit, spread=spread) for name in CURVES}
+    return {name: curve(name, model, length, adversary, unit=unit) for name in CURVES}
 
 
 def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") -> Lowest:

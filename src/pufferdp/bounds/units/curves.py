@@ -24,10 +24,10 @@ _EVIDENCE: Final = "from the evidence between hidden states"
 _INTERVALS: Final = "(docs/theory/hidden.md, Intervals)"
 
 
-def unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int, spread: int) -> Curve:
+def unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int, spread: int = 1) -> Curve:
     """The named bound for blocks of records, or the reason why it does not apply.
 
-    A block's loss is spread evenly over so many records of it: 1 for any algorithm.
+    The loss of a block is spread evenly over ``spread`` of its records, as by a sum with noise; 1: any algorithm.
     """
     series = series_of(model)
     if series is None:

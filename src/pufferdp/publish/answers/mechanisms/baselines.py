@@ -88,17 +88,19 @@ _READ_ALONE: Final = ("independent", "general")
 
 
 def problem_curve(name: str, problem: Problem, spread: int = 1) -> Curve:
-    """A curve by name, for chains as long as the problem needs; a block's loss is spread over so many records."""
+    """A curve by name, for chains as long as the problem needs; ``spread`` as in ``unit_curve``."""
     if problem.secret is not None:
         from pufferdp.bounds.units.curves import secret_curve
 
         about = secret_curve(problem.model, problem.secret, str(problem.adversary))
         return about if about.name == name else Absent(name, "", f"the {about.name} bound is the one for this secret")
     if problem.unit is not None:
+        from pufferdp.bounds.units.curves import unit_curve
+
         # With unobserved steps the records read may lie in more blocks than as many in a row.
         endless = problem.endless and (problem.unobserved or name not in _READ_ALONE)
         length = None if endless else problem.longest
-        return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records, spread=spread)
+        return unit_curve(name, problem.model, length, problem.adversary, problem.unit.records, spread)
     if not problem.lengths:
         return curve(name, problem.model, None, problem.adversary)
     length = problem.longest if name in _READ_ALONE else problem.series_length
