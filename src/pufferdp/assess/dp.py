@@ -245,6 +245,8 @@ def leakage_of(
     if isinstance(tight, TightBound) and spent is not None:
         attack = WorstAlgorithm.of(tight.worst(spent), model.labels)
     apply = {name: value for name, value in values.items() if value is not None}
+    if inverse and not apply:
+        raise NotApplicableError(f"it leaks more than {given:g} however little DP loss is spent", value=target)
     best = max(apply, key=lambda name: apply[name]) if inverse else best_of_all.which(given).name
     if pair is None:
         curve = curves_by_name[best]

@@ -2,7 +2,8 @@
 
 A release over some records spends its loss on these and nothing on the others, so the losses of many releases add up
 record by record. What the worst algorithm with these losses leaks is known exactly for chains that can be listed, and
-bounded by odds ratios for other classes.
+bounded by odds ratios for classes given by bounds. For hidden states and time-of-day chains the leakage curve is read
+once, at the largest loss.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
+from pufferdp.bounds.curves import best_curve
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.chain import MOST_ANY_START, TightCurve
@@ -32,6 +34,7 @@ from pufferdp.bounds.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.models.files.json import ModelLike, as_model
+from pufferdp.models.hidden import is_hidden
 
 _SHOWN: Final = 1000
 """Records listed in JSON; of longer series both ends and some between."""
@@ -54,12 +57,14 @@ class LossesReport(Paged):
     """DP loss of each record."""
     leakage: Floats
     """No algorithm with these losses leaks more about each record under the model. Of more than 200 records the worst
-    one alone has a bracket, which bounds the others."""
+    one alone has a bracket, which bounds the others. For hidden states and time-of-day chains one bracket of both sides
+    bounds all records."""
     lower: float
-    """Some algorithm with these losses leaks as much about the worst record, under some chain of the class."""
+    """Some algorithm with these losses leaks as much about the worst record, under some chain of the class; 0 where
+    nothing is known."""
     adversary: Adversary
-    attack: WorstAlgorithm
-    """Who learns that much, and from which questions."""
+    attack: WorstAlgorithm | None
+    """Who learns that much, and from which questions; None where nothing is known."""
 
     @property
     def length(self) -> int:
@@ -74,7 +79,7 @@ class LossesReport(Paged):
     @property
     def worst(self) -> int:
         """The record that leaks most, counted from 1."""
-        first, attacked = first_of_worst(self.leakage) + 1, self.attack.record
+        first, attacked = first_of_worst(self.leakage) + 1, None if self.attack is None else self.attack.record
         return attacked if attacked is not None and self.length > EACH else first
 
     @property
@@ -101,7 +106,7 @@ class LossesReport(Paged):
             "records": (records + 1).tolist(),
             "dp_epsilon": self.losses[records].tolist(),
             "leakage": self.leakage[records].tolist(),
-            "attack": self.attack.to_dict(),
+            "attack": None if self.attack is None else self.attack.to_dict(),
             "assumption": ASSUMPTION,
         }
 
@@ -116,7 +121,7 @@ def leakage_of_losses(
     """The leakage about each record of a series under a model, for algorithms with one DP loss for each record.
 
     Args:
-        model: a chain, or a class of chains.
+        model: a chain, a class of chains, a time-of-day chain or hidden states.
         losses: the DP loss of each record, over all that was released; in the order of the series.
         adversary: bdp, pufferfish or dp.
         progress: called with a few words now and then.
@@ -124,6 +129,9 @@ def leakage_of_losses(
     model = as_model(model)
     who, spent = checks.adversary(adversary), inputs.losses(losses)
     tell = progress or (lambda words: None)
+    if has_bound_only(model):
+        leakage, _ = leakage_at_largest(model, spent, who, len(spent))
+        return LossesReport(losses=spent, leakage=leakage, lower=0.0, adversary=who, attack=None)
     chains, box = chains_of(model)
     parts: list[Floats] = []
     attacks: list[TightLeakage] = []
@@ -160,6 +168,24 @@ def chains_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
             "markov_chain, a markov_class, a markov_interval or a binary_interval"
         )
     return (series.definite_chains, series.box) if series.box is not None else (series.chains, None)
+
+
+def has_bound_only(model: Model) -> bool:
+    """Whether records have no single transition matrix, so that a leakage curve is all that is known of them."""
+    series = series_of(model)
+    return series is not None and (is_hidden(series) or series.rhythm is not None)
+
+
+def leakage_at_largest(model: Model, losses: Floats, who: Adversary, length: int) -> tuple[Floats, float]:
+    """Bounds on the leakage about each record from a leakage curve at the largest loss, and what the curve says.
+
+    An algorithm with loss e about the target may answer one more question about it alone, with the rest of the largest
+    loss. Then the curve bounds both, and that answer leaks its own loss, whatever else is known.
+    """
+    most = float(losses.max())
+    allowed = best_curve(model, length, who)(most)
+    leakage = np.maximum(allowed - (most - losses), 0.0)  # a record with one possible value leaks nothing
+    return (leakage if length > len(losses) else np.minimum(leakage, losses.sum())), allowed
 
 
 def odds_curve(member: MarkovChain | Box, length: int | None) -> OddsCurve:

@@ -14,11 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from pufferdp.assess.losses import chains_of, exact_value, first_of_worst, listed, odds_curve, solvable
+from pufferdp.assess.losses import (
+    chains_of,
+    exact_value,
+    first_of_worst,
+    has_bound_only,
+    leakage_at_largest,
+    listed,
+    odds_curve,
+    solvable,
+)
 from pufferdp.assess.worst_algorithm import ASSUMPTION, WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
+from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
@@ -29,10 +39,13 @@ from pufferdp.bounds.curves import best_curve, curve
 from pufferdp.bounds.tight import streams as tight
 from pufferdp.bounds.tight.attack import TightLeakage
 from pufferdp.bounds.tight.odds import OddsSeries, odds_forever, odds_series
+from pufferdp.bounds.tight.series import TOLERANCE
+from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain
 from pufferdp.models.files.json import ModelLike, as_model
 
 _NAMES = ("backward", "forward", "total")
+_NO_BOUND = "at {} a step no bound on a stream without end was found: what it leaks may grow forever; give a length"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +64,10 @@ class StreamReport(Paged):
     """Steps; None: forever, and each list has one number, the largest at any step."""
     adversary: Adversary
     lower: float
-    """Some algorithm with these losses leaks as much about the worst record, under some chain of the class."""
-    attack: WorstAlgorithm
-    """Who learns that much, and from which questions."""
+    """Some algorithm with these losses leaks as much about the worst record, under some chain of the class; 0 where
+    nothing is known."""
+    attack: WorstAlgorithm | None
+    """Who learns that much, and from which questions; None where nothing is known."""
     curve: float | None
     """What the best leakage curve says of any algorithm with the largest of the losses; None without end."""
 
@@ -94,7 +108,7 @@ class StreamReport(Paged):
             "lower": self.lower,
             "exact": self.exact,
             "upper": self.upper,
-            "attack": self.attack.to_dict(),
+            "attack": None if self.attack is None else self.attack.to_dict(),
             "curve": self.curve,
             "assumption": ASSUMPTION,
         }
@@ -173,6 +187,8 @@ def stream_leakage(
     model = as_model(model)
     who, losses = checks.adversary(adversary), _losses(epsilons, length)
     endless = np.ndim(epsilons) == 0 and length is None
+    if has_bound_only(model):
+        return _by_curve(model, losses, endless, who)
     chains, box = chains_of(model)
     parts: list[tight.StreamLeakage | OddsSeries] = []
     attacks: list[TightLeakage] = []
@@ -211,6 +227,25 @@ def stream_leakage(
     )
 
 
+def _by_curve(model: Model, losses: Floats, endless: bool, who: Adversary) -> StreamReport:
+    """What a leakage curve says of a stream; fewer outputs leak no more than all, and no more than all their losses."""
+    total, allowed = leakage_at_largest(model, losses, who, MOST_RECORDS if endless else len(losses))
+    if endless and 0 < MOST_RECORDS * losses[0] <= allowed * (1 + TOLERANCE):  # group privacy alone
+        raise NotApplicableError(_NO_BOUND.format(number(float(losses[0]))))
+    parts = [total, total] if endless else [np.cumsum(losses), np.cumsum(losses[::-1])[::-1]]
+    return StreamReport(
+        losses=losses,
+        backward=np.minimum(total, parts[0]),
+        forward=np.minimum(total, parts[1]),
+        total=total,
+        length=None if endless else len(losses),
+        adversary=who,
+        lower=0.0,
+        attack=None,
+        curve=None if endless else allowed,
+    )
+
+
 def _tight(
     chain: MarkovChain, losses: Floats, endless: bool, who: Adversary, tell: Callable[[int], None]
 ) -> tight.StreamLeakage:
@@ -239,10 +274,7 @@ def _odds(member: MarkovChain | Box, losses: Floats, endless: bool, who: Adversa
         return odds_series(odds_curve(member, len(losses)), losses)
     found = odds_forever(odds_curve(member, None), float(losses[0]))
     if not math.isfinite(float(found.total[0])):
-        raise NotApplicableError(
-            f"at {number(float(losses[0]))} a step no bound on a stream without end was found: what it leaks may grow "
-            "forever; give a length"
-        )
+        raise NotApplicableError(_NO_BOUND.format(number(float(losses[0]))))
     return found
 
 
@@ -261,11 +293,14 @@ def stream_budget(
     model = as_model(model)
     who, most = checks.adversary(adversary), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
-    chains, box = chains_of(model)
-    if box is None:
-        found = [_budget(chain, most, steps, who) for chain in chains]
+    if has_bound_only(model):
+        found = [_budget_by_curve(model, most, steps, who)]
     else:
-        found = [_budget_by_odds(box, most, steps, who)]
+        chains, box = chains_of(model)
+        if box is None:
+            found = [_budget(chain, most, steps, who) for chain in chains]
+        else:
+            found = [_budget_by_odds(box, most, steps, who)]
     constant = min(one for one, _ in found)
     if constant <= 0:
         raise NotApplicableError(
@@ -292,6 +327,15 @@ def _budget(
     except NotApplicableError:
         return 0.0, None
     return found.constant, found.ends
+
+
+def _budget_by_curve(
+    model: Model, target: float, steps: int | None, who: Adversary
+) -> tuple[float, tuple[float, float, float] | None]:
+    """The same by a leakage curve; 0 where group privacy alone bounds a stream without end."""
+    constant = best_curve(model, steps or MOST_RECORDS, who).inverse(target)
+    unbounded = steps is None and constant * MOST_RECORDS <= target * (1 + TOLERANCE)
+    return 0.0 if unbounded else constant, None
 
 
 def _budget_by_odds(

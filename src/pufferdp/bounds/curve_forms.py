@@ -34,6 +34,10 @@ Worst = Callable[[Objective], float]
 """Max over models and records of the min over quilts of an objective."""
 
 
+class OtherKindError(NotApplicableError):
+    """A bound for another kind of model."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a quilt lets through when ``tau`` of DP is spent: nearby·tau by group privacy, and the influence."""

@@ -26,6 +26,7 @@ from pufferdp.bounds.curve_forms import (
     Line,
     Lowest,
     OddsBound,
+    OtherKindError,
     QuiltCurve,
     TightBound,
     Worst,
@@ -39,7 +40,7 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
-from pufferdp.models.hidden import HiddenMarkov, HiddenSeries, hidden_of, is_hidden
+from pufferdp.models.hidden import HiddenMarkov, hidden_of, is_hidden
 
 _ROUNDING: Final = 1e-14
 """More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
@@ -49,10 +50,6 @@ CLIPPED: Final = (
     "for each unit that the records move in L1; between values at most b-a apart"
 )
 """What the Gaussian curves hold for (Lange 2024, Lemma 6.3)."""
-
-
-class _OtherKindError(NotApplicableError):
-    """A bound for another kind of model."""
 
 
 def curve(
@@ -69,7 +66,7 @@ def curve(
     try:
         return _MAKERS[name](model, length or 0, kind)
     except NotApplicableError as error:
-        return Absent(name, "", str(error), foreign=isinstance(error, _OtherKindError))
+        return Absent(name, "", str(error), foreign=isinstance(error, OtherKindError))
 
 
 def curves(
@@ -144,7 +141,7 @@ def _general(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _numbers(model: Model) -> NumberModel:
     numbers = numbers_of(model)
     if numbers is None:
-        raise _OtherKindError("is about jointly normal records, and those of the model are not")
+        raise OtherKindError("is about jointly normal records, and those of the model are not")
     return numbers
 
 
@@ -183,7 +180,7 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
     series = ar1_of(model)
     if series is None:
-        raise _OtherKindError("is about series of real numbers, and the model is not one")
+        raise OtherKindError("is about series of real numbers, and the model is not one")
     from pufferdp.bounds.additive.gaussian import ar1_factor
 
     theorem = "1 + the shifts |phi|^k of the other records, at most (1+|phi|)/(1-|phi|) (docs/theory/ar1.md)"
@@ -193,7 +190,7 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _series(model: Model) -> SeriesModel:
     series = series_of(model)
     if series is None:
-        raise _OtherKindError("is about chains, and the model is not one")
+        raise OtherKindError("is about chains, and the model is not one")
     return series
 
 
@@ -251,7 +248,7 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
     if model.arbitrary is not None:
         raise NotApplicableError("anything may hold inside a group; the general curve is all that can be said")
     if model.real_valued:
-        raise _OtherKindError("is worked out for records with states, and those of the model are real numbers")
+        raise OtherKindError("is worked out for records with states, and those of the model are real numbers")
     series = series_of(model)
     if series is None:
         return _worst_of_networks(model, adversary)
@@ -313,20 +310,12 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
 
 
 def _potential(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if not isinstance(model, HiddenSeries) or not is_hidden(model):
-        raise _OtherKindError("is about hidden states, and the model has none")
-    from pufferdp.bounds.hidden.potential import PotentialBound, has_few_pairs
+    if not is_hidden(model):
+        raise OtherKindError("is about hidden states, and the model has none")
+    from pufferdp.bounds.hidden.potential import potential_bound
 
-    kernels, shown, start = model.hidden_steps
-    states, slots = len(shown), len(kernels)
-    if not has_few_pairs(states, slots):
-        times = f" at {slots:,} times of a period" if slots > 1 else ""
-        raise NotApplicableError(
-            f"{states} hidden states{times} have {slots * states**2:,} pairs, which takes too long"
-        )
-    bound = PotentialBound(kernels, shown, start=start, length=longest, adversary=str(adversary))
     theorem = "from the evidence between pairs of hidden states (docs/theory/hidden.md, Theorem 5)"
-    return WorstBound("potential", theorem, (bound,))
+    return WorstBound("potential", theorem, (potential_bound(model, longest, str(adversary)),))
 
 
 def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
@@ -353,7 +342,7 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 def _odds_of_records(model: Model) -> tuple[TreeOdds, ...]:
     if not model.record_models or any(member.factors is None for member in model.record_models):
-        raise _OtherKindError("is about chains and trees, and the model is neither")
+        raise OtherKindError("is about chains and trees, and the model is neither")
     return tuple(_odds_along(member) for member in model.record_models)
 
 
@@ -372,7 +361,7 @@ def _odds_along(model: RecordModel) -> TreeOdds:
 
 def _pedigree(model: Model, longest: int, adversary: Adversary) -> Curve:
     if not model.hereditary:
-        raise _OtherKindError("is about families, and the model is not one")
+        raise OtherKindError("is about families, and the model is not one")
     theorem = "group privacy over the largest family; two parents and m-2 children reach (m-1) tau "
     return Line("pedigree", theorem + "(Lange 2024, Theorem 5.1)", float(model.dependent(longest)))
 

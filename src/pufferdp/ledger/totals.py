@@ -23,7 +23,7 @@ from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
 from pufferdp.bounds.approximate import allowed_loss, carried_delta
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Lowest, OfRecords
-from pufferdp.bounds.curves import curve, curves, lowest
+from pufferdp.bounds.curves import CURVES, curve, curves, lowest
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
@@ -218,9 +218,12 @@ class Rule:
 
         Of series without end, so that a period may lie in two of them.
         """
+        from pufferdp.bounds.units.curves import unit_curve
+
         key = 0, False, False
         if key not in self._curves:
-            of_blocks = curves(self.model, None, self.adversary, unit=unit.records)
+            m = unit.records
+            of_blocks = {name: unit_curve(name, self.model, None, self.adversary, m, spread=m) for name in CURVES}
             applying = {name: c for name, c in of_blocks.items() if c.applies}
             of_records = {name: OfRecords(name, c.theorem, c, unit.records) for name, c in applying.items()}
             self._curves[key] = lowest(of_records or of_blocks)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -148,7 +148,7 @@ def _bits(mask: Mask) -> int:
     return sum(1 << int(place) for place in np.flatnonzero(mask))
 
 
-def is_hidden(model: Model) -> bool:
+def is_hidden(model: Model) -> TypeGuard[HiddenSeries]:
     """Whether records depend on hidden states, so that no chain of the records says the same."""
     return isinstance(model, HiddenSeries) and model.chain is None and model.clock is None
 
@@ -159,7 +159,7 @@ def hidden_of(model: Model) -> HiddenMarkov | None:
     Raises:
         NotApplicableError: where hidden states depend on the time of day, which one matrix cannot say.
     """
-    return model.hidden if isinstance(model, HiddenSeries) and is_hidden(model) else None
+    return model.hidden if is_hidden(model) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

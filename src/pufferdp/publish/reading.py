@@ -206,7 +206,7 @@ def check_moves_of_people(models: Mapping[str | None, SeriesModel], series: Seri
         return
     telling = {person: model for person, model in models.items() if model.rules_out}
     clocks = {person: clock for person, model in telling.items() if (clock := clock_of(model)) is not None}
-    hidden = {person: model for person, model in telling.items() if is_hidden(model)}
+    hidden: dict[str | None, SeriesModel] = {person: model for person, model in telling.items() if is_hidden(model)}
     others = {person: telling[person] for person in telling.keys() - clocks.keys() - hidden.keys()}
     for period, slots in {(clock.period, clock.steps) for clock in clocks.values()}:
         for person, slot_moves in series.slot_moves_of_people(coding, period, slots).items():

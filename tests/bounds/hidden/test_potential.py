@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 
@@ -11,73 +9,15 @@ from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.hidden.potential import PotentialBound
 from pufferdp.bounds.tight.chain import TightCurve
-from pufferdp.models.chain import MarkovChain
 from pufferdp.models.hidden_states import HiddenStates
-from tests.bounds.tight import cases
-from tests.oracles import algorithms
-from tests.strategies import examples, random_distribution, random_rows
+from tests.bounds.hidden.cases import ROOM, hidden_case, programme, timed_case
+from tests.strategies import examples
 
-ROOM = 1e-8
 PARTS = 16
 E1 = [[[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.1, 0.9]]]
 STICKY = [[[0.91742571, 0.08257429], [0.13806324, 0.86193676]], [[0.87660878, 0.12339122], [0.06247491, 0.93752509]]]
 REGIMES = np.array([[0.9, 0.02, 0.08, 0.0], [0.03, 0.5, 0.02, 0.45], [0.1, 0.0, 0.85, 0.05], [0.02, 0.48, 0.05, 0.45]])
 SHOWN = [0, 0, 1, 1]
-
-
-def hidden_case(seed):
-    """Transition probabilities with zeros and certain states, the values shown, a start, a length and a loss."""
-    generator = np.random.default_rng([seed, 97])
-    kind = generator.choice(["regimes", "order", "sensor", "chain", "ages"])
-    if kind == "order":
-        model = HiddenStates.of_order(random_rows(generator, 4, 2).reshape(2, 2, 2), start="any")
-        kernel, shown = model.kernels[0], np.array(model.of)
-    elif kind == "ages":
-        leave = np.round(generator.random((2, 2)), 3)
-        model = HiddenStates.semi_markov(leave, [[0.0, 1.0], [1.0, 0.0]])
-        kernel, shown = model.kernels[0], np.array(model.of)
-    elif kind == "sensor":
-        hidden, emission = cases.transition(generator, 2), random_rows(generator, 2, 2)
-        z, shown = np.nonzero(emission)
-        kernel = hidden[np.ix_(z, z)] * emission[z, shown]
-        kernel = kernel / kernel.sum(axis=1, keepdims=True)
-    else:
-        k = int(generator.integers(2, 4))
-        more = generator.integers(0, k, size=int(generator.integers(1, 3)) * (kind == "regimes"))
-        shown = np.concatenate([np.arange(k), more])
-        kernel = cases.transition(generator, len(shown))
-    n = int(generator.integers(1, 6 if shown.max() == 1 else 5))
-    start = "stationary" if generator.random() < 0.7 else random_distribution(generator, len(kernel))
-    return kernel, shown, start, n, min(cases.loss(generator), 5.0)
-
-
-def timed_case(seed):
-    """Transition probabilities of two or three times of a day, the values shown, a length and a loss."""
-    generator = np.random.default_rng([seed, 98])
-    slots = int(generator.integers(2, 4))
-    if generator.random() < 0.3:  # order 2 by time of day
-        tables = [random_rows(generator, 4, 2).reshape(2, 2, 2) for _ in range(slots)]
-        models = [HiddenStates.of_order(table, start="any") for table in tables]
-        kernels, shown = np.array([model.kernels[0] for model in models]), np.array(models[0].of)
-    else:
-        shown = np.array([0, 1, *generator.integers(0, 2, size=int(generator.integers(0, 2)))])
-        kernels = np.array([cases.transition(generator, len(shown)) for _ in range(slots)])
-    return kernels, shown, int(generator.integers(2, 5)), min(cases.loss(generator), 3.0)
-
-
-def programme(kernel, shown, start, n, loss, who):
-    """The largest leakage of any algorithm, over all targets and, by time of day, all slots of the first record."""
-    kernels = np.asarray(kernel).reshape(-1, len(shown), len(shown))
-    first = start
-    if isinstance(start, str):
-        first = MarkovChain(transition=functools.reduce(np.matmul, kernels)).stationary
-    most = 0.0
-    for slot in range(len(kernels)):
-        shown_as = np.eye(int(max(shown)) + 1)[shown]
-        joint = algorithms.hidden_table(np.roll(kernels, -slot, axis=0), shown_as, first, n)
-        most = max(most, *(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n)))
-        first = first @ kernels[slot]
-    return most
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -196,5 +196,10 @@ def test_what_does_not_work_says_why():
         pufferdp.redact(data, model=TRUE, column="state", order="time", epsilon=1.0, private=[3])
     with pytest.raises(pufferdp.PufferdpError, match="a flow needs one Markov chain"):
         pufferdp.flow(data, model=TRUE, column="state", order="time", eta=0.1, tau=1.0, privacy="record")
-    with pytest.raises(NotApplicableError, match="losses of single records are worked out for chains"):
-        pufferdp.leakage_of_losses(TRUE, [0.1, 0.1])
+
+
+def test_unequal_losses_are_bounded_by_the_curve_at_the_largest():
+    report = pufferdp.leakage_of_losses(TRUE, [0.1, 0.0, 0.3, 0.3])
+    bound = pufferdp.best_curve(TRUE, 4)(0.3)
+    assert report.leakage == pytest.approx([min(bound - 0.2, 0.7), min(bound - 0.3, 0.7), *[min(bound, 0.7)] * 2])
+    assert (report.exact, report.attack) == (None, None)

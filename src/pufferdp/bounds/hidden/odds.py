@@ -27,7 +27,6 @@ from pufferdp.bounds.tight.odds import (
     contraction,
     largest_log_odds,
     log_quotients,
-    odds_side,
     pair_odds,
     pair_side,
     side_bound,
@@ -71,13 +70,6 @@ class HiddenOdds(LeakageBound):
         if self.pairs is not None:
             bound = min(bound, tau + self.pairs.both_sides(tau, self.length, side))
         return bound if self.length is None else min(bound, tau * self.length)
-
-    def of_losses(self, losses: npt.ArrayLike) -> Floats:
-        """The bound for each record where every record has a privacy loss of its own."""
-        spent = inputs.losses(losses)
-        visible = contraction(self.shown, spent)
-        before, after = odds_side(visible, self.hidden), odds_side(visible[::-1], self.hidden)[::-1]
-        return np.asarray(spent + contraction(self.shown, before + after))
 
 
 @dataclass(frozen=True, eq=False)

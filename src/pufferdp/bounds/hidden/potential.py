@@ -37,13 +37,14 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.basics.errors import ModelError
+from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.bounds.chains.powers import log_ratios
 from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
 from pufferdp.bounds.tight.search import ENDLESS
 from pufferdp.bounds.tight.series import TOLERANCE, reversed_kernel, small_loss_slope
+from pufferdp.models.hidden import HiddenSeries
 
 _MOST_PAIRS: Final = 1024
 """Pairs of hidden states, of all slots of a period, that are looked at one by one; half as many by time of day."""
@@ -131,23 +132,46 @@ class PotentialBound(LeakageBound):
             priors, used = np.ones((1, chain.size)), np.arange(chain.size)
             before = chain.kernels.swapaxes(1, 2)
         self.shown = np.asarray(shown, dtype=np.int64)[used]
+        self.forgets = chain.primitive or not chain.stationary
+        """Whether distant hidden states are nearly independent; taken for granted of a given start."""
         self._stationary, self._priors = chain.stationary, priors[:, used]
         self._kernels = tuple(np.ascontiguousarray(side[:, used[:, None], used]) for side in (before, chain.kernels))
 
     def _value(self, tau: float) -> float:
         if not len(self._pairs(1, self.shown[:, None] != self.shown)):  # no record has two values
             return 0.0
-        if self.adversary == "dp" or self.length == 1:
-            return tau
-        group_privacy = math.inf if self.length is None else tau * self.length
-        sides = [self._side(number, tau) for number in (0, 1)]
-        most = np.iinfo(np.int64).max if self.length is None else self.length - 1
-        places = [(most, most)] if most >= _SHORT else [(i, most - i) for i in range(most + 1)]
         leakage = 0.0
-        for place in places:
-            before, after = (side.up_to(records) for side, records in zip(sides, place, strict=True))
+        for before, after in self._sides(tau):
             leakage = max(leakage, self._both_sides(before, after, leakage))
-        return min(group_privacy, tau + leakage)
+        return min(self.group_privacy(tau), tau + leakage)
+
+    def group_privacy(self, tau: float) -> float:
+        """The privacy loss of all records together."""
+        return math.inf if self.length is None else tau * self.length
+
+    def largest_evidence(self, tau: float, place: tuple[int, int] | None = None) -> float:
+        """The largest evidence of both sides of an interval, over all pairs of hidden states at its ends.
+
+        Args:
+            tau: the privacy loss of every record.
+            place: the numbers of records before and after the interval; None: every place in the series.
+        """
+        if not len(self._pairs(1, self.shown[:, None] != self.shown)):
+            return 0.0
+        sides = self._sides(tau, place)
+        return max((sum(float(side[0].max(initial=0.0)) for side in both) for both in sides), default=0.0)
+
+    def _sides(
+        self, tau: float, place: tuple[int, int] | None = None
+    ) -> Iterator[tuple[tuple[Floats, Floats], tuple[Floats, Floats]]]:
+        """The classes of both sides at a place in the series, or at every one; nothing where sides add nothing."""
+        if self.adversary == "dp" or self.length == 1:
+            return
+        before, after = (self._side(number, tau) for number in (0, 1))
+        most = np.iinfo(np.int64).max if self.length is None else self.length - 1
+        everywhere = [(most, most)] if most >= _SHORT else [(i, most - i) for i in range(most + 1)]
+        for i, j in everywhere if place is None else [place]:
+            yield before.up_to(i), after.up_to(j)
 
     def _side(self, number: int, tau: float) -> SideClasses:
         """The classes of the side before (0) or after (1) a record."""
@@ -312,6 +336,49 @@ class PotentialBound(LeakageBound):
                     odds = [part[0][i[some]] + part[1][j[some]] for part in inside]
                     least = max(least, float(_target(m, odds[0], odds[1], prior[a], prior[b]).max()))
         return least
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalPotential(LeakageBound):
+    """The largest leakage about the records of an interval together (docs/theory/hidden.md, "Intervals").
+
+    Given the first and the last hidden state of the interval its sides do not depend on its records.
+    """
+
+    tolerance = PotentialBound.tolerance
+
+    records: PotentialBound
+    """The bound for single records of the series."""
+    own: int = 1
+    """The privacy loss of the interval itself, at a privacy loss of 1."""
+    spread: int = 1
+    """The number of records over which a privacy loss of 1 is spread evenly; 1: every record may lose all of it."""
+    place: tuple[int, int] | None = None
+    """Numbers of records before and after the interval; None: anywhere."""
+
+    def _value(self, tau: float) -> float:
+        each = tau / self.spread
+        bound = self.own * tau + self.records.largest_evidence(each, self.place)
+        return min(self.records.group_privacy(each), bound)
+
+
+def potential_bound(model: HiddenSeries, length: int | None, adversary: str) -> PotentialBound:
+    """The bound for the records of a model.
+
+    Raises:
+        NotApplicableError: where the model has too many pairs of hidden states, or never forgets and has no end.
+    """
+    kernels, shown, start = model.hidden_steps
+    states, slots = len(shown), len(kernels)
+    if not has_few_pairs(states, slots):
+        times = f" at {slots:,} times of a period" if slots > 1 else ""
+        raise NotApplicableError(
+            f"{states} hidden states{times} have {slots * states**2:,} pairs, which takes too long"
+        )
+    bound = PotentialBound(kernels, shown, start=start, length=length, adversary=adversary)
+    if length is None and not bound.forgets:
+        raise NotApplicableError("hidden states never forget where they were, so the bound is infinite: give a length")
+    return bound
 
 
 def _target(m: Floats, odds_a: Floats, odds_b: Floats, prior_a: Floats, prior_b: Floats) -> Floats:

@@ -382,15 +382,16 @@ def _stream_rows(stream: StreamReport) -> list[tuple[str, int]]:
 
 
 def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
-    where = "any record" if stream.worst is None else f"record {stream.worst:,}"
-    own = float(stream.losses[0 if stream.worst is None else stream.worst - 1])
+    worst = None if stream.attack is None else stream.worst
+    where = "any record" if worst is None else f"record {worst:,}"
+    own = float(stream.losses.max() if worst is None else stream.losses[worst - 1])
     leaks = (
         f"Under this model, any such stream changes the odds between two values of {where} by at most a factor of "
         f"e^{up_to(stream.upper)}; the record's own output alone by at most e^{number(own)}."
     )
     if stream.upper > 0:
         leaks += f" {reached(stream.lower, stream.exact)}"
-    sentences = [leaks, *stream.attack.sentences]
+    sentences = [leaks, *(() if stream.attack is None else stream.attack.sentences)]
     if stream.curve is not None and bool((stream.losses < stream.losses.max()).any()):
         sentences.append(
             f"Under this model, a record would leak up to {up_to(stream.curve)} if every step had the largest of these "

@@ -29,7 +29,7 @@ def losses_page(report: LossesReport) -> Page:
         head=("record", "DP loss", "leaks at most"),
         rows=rows,
     )
-    sentences = (_answer(report), *report.attack.sentences)
+    sentences = (_answer(report), *(() if report.attack is None else report.attack.sentences))
     return Page(
         title=title,
         opening=(title,),
@@ -43,10 +43,12 @@ def losses_page(report: LossesReport) -> Page:
 
 def _answer(report: LossesReport) -> str:
     own = float(report.losses[report.worst - 1])
+    target = "any record" if report.attack is None else f"record {report.worst:,}"
     answer = (
-        f"Under this model, any algorithms with these DP losses change the odds between two values of record "
-        f"{report.worst:,} by at most a factor of e^{up_to(report.upper)}; its own DP loss is {number(own)}."
+        f"Under this model, any algorithms with these DP losses change the odds between two values of {target} by at "
+        f"most a factor of e^{up_to(report.upper)}" + (";" if report.attack else ".")
     )
+    answer += f" its own DP loss is {number(own)}." if report.attack else ""
     return f"{answer} {reached(report.lower, report.exact)}" if report.upper > 0 else answer
 
 
@@ -54,7 +56,7 @@ def reached(lower: float, exact: float | None) -> str:
     """How much of a bound some algorithm leaks."""
     if exact is not None:
         return "Some DP algorithm leaks as much, so this bound is exact."
-    return f"Some DP algorithm leaks {number(lower)}."
+    return f"Some DP algorithm leaks {number(lower)}." if lower else "This is one upper bound for all records."
 
 
 def losses_chart(report: dict[str, Any]) -> Chart:

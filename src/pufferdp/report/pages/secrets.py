@@ -56,6 +56,8 @@ def _sentences(report: SecretReport) -> tuple[str, ...]:
         sentences.append(f"Under this model its prior probability is {up_to(report.probability)}.")
     if report.exact:
         sentences.append("Some DP algorithm leaks as much, so this bound is exact.")
+    elif report.speaks_for is None:
+        sentences.append("This is an upper bound on the leakage about all records of the interval together.")
     elif report.adversary is Adversary.PUFFERFISH:
         sentences.append("This is an upper bound; it is exact for two states.")
     else:

@@ -87,17 +87,20 @@ _READ_ALONE: Final = ("independent", "general")
 """Curves that let all records change that are read: those outside a part add nothing."""
 
 
-def problem_curve(name: str, problem: Problem) -> Curve:
-    """A curve by name, for chains as long as the problem needs."""
+def problem_curve(name: str, problem: Problem, spread: int = 1) -> Curve:
+    """A curve by name, for chains as long as the problem needs; ``spread`` as in ``unit_curve``."""
     if problem.secret is not None:
         from pufferdp.bounds.units.curves import secret_curve
 
-        return secret_curve(problem.model, problem.secret, str(problem.adversary))
+        about = secret_curve(problem.model, problem.secret, str(problem.adversary))
+        return about if about.name == name else Absent(name, "", f"the {about.name} bound is the one for this secret")
     if problem.unit is not None:
+        from pufferdp.bounds.units.curves import unit_curve
+
         # With unobserved steps the records read may lie in more blocks than as many in a row.
         endless = problem.endless and (problem.unobserved or name not in _READ_ALONE)
         length = None if endless else problem.longest
-        return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records)
+        return unit_curve(name, problem.model, length, problem.adversary, problem.unit.records, spread)
     if not problem.lengths:
         return curve(name, problem.model, None, problem.adversary)
     length = problem.longest if name in _READ_ALONE else problem.series_length
@@ -140,15 +143,15 @@ class CurveNoise(Mechanism):
         return True
 
     def holds_for_secrets(self, problem: Problem) -> bool:
-        """The tight curve of the secret itself."""
-        return self.curve == "tight"
+        """The bound for the secret itself."""
+        return self.curve in ("tight", "potential")
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
         refuse_own_secrets(problem)
         if self.curve == "quilt":
             refuse_endless_search(problem)
-        leakage_curve = problem_curve(self.curve, problem)
+        leakage_curve = problem_curve(self.curve, problem, spread=problem.block)
         if isinstance(leakage_curve, Absent):
             raise NotApplicableError(leakage_curve.reason)
         loss = problem.allowed_loss(leakage_curve, leakage_curve.inverse)
