@@ -42,8 +42,8 @@ def largest_loss(
 ) -> float:
     """The largest loss with a leakage of at most ``allowed``, up to a relative tolerance; 0 where none is found.
 
-    The loss that is returned has been evaluated and is small enough, whether or not the leakage is monotone; a loss
-    larger by the tolerance has been evaluated and is too large. Regula falsi between logarithms, since most leakages
+    The loss that is returned has been evaluated and is small enough, whether or not the leakage is monotone. Either it
+    leaks as much as is allowed, up to the tolerance, or a loss larger by the tolerance leaks too much. Regula falsi between logarithms, since most leakages
     are nearly powers of the loss, with bisections after slow progress. (The import of scipy.optimize.brentq would take
     a third of the time of a release.)
 
@@ -79,10 +79,8 @@ def largest_loss(
         high, factor = min(most, high * math.exp(max(-above, tolerance / 2) * factor)), 2 * factor
         above = excess(high)
     last_width = math.inf
-    while (width := math.log(high / low)) > tolerance:
-        share = -below / (above - below)
-        # Overshooting a little moves the far end as well.
-        share += math.copysign(min(1e-3, share / 2, (1 - share) / 2), 0.5 - share)
+    while -below > tolerance and (width := math.log(high / low)) > tolerance:
+        share = (-tolerance / 2 - below) / (above - below)
         share = share if width < last_width / 2 and above < _LARGEST else 0.5
         least, last_width = min(0.5, tolerance / 2 / width), width
         middle = low * math.exp(width * min(max(share, least), 1 - least))

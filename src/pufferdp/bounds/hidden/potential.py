@@ -354,7 +354,7 @@ class IntervalPotential(LeakageBound):
     spread: int = 1
     """The number of records over which a privacy loss of 1 is spread evenly; 1: every record may lose all of it."""
     place: tuple[int, int] | None = None
-    """Numbers of records before and after the interval; None: anywhere."""
+    """Numbers of records before and after the interval; None: at any position."""
 
     def _value(self, tau: float) -> float:
         each = tau / self.spread

@@ -120,7 +120,7 @@ def families_chart(scores: Sequence[FamilyScore]) -> Chart:
     shown = [score for score in scores if score.bits is not None][::-1]
     gains = [(score.gain or 0.0, 2 * (score.error or 0.0)) for score in shown]
     low, high = min(gain - error for gain, error in gains), max(gain + error for gain, error in gains)
-    room = 0.3 * max(high - low, 1e-3)
+    margin = 0.3 * max(high - low, 1e-3)
     layers: list[Layer] = [Rule(at=0.0, along="x", pale=True)]
     for y, (score, (gain, error)) in enumerate(zip(shown, gains, strict=True)):
         layers.append(Bars(at=(y,), values=(gain,), kind="full" if score.chosen else "pale"))
@@ -131,7 +131,9 @@ def families_chart(scores: Sequence[FamilyScore]) -> Chart:
     spoken = "; ".join(f"{score.name}: {gain[0]:+.4f}" for score, gain in reversed([*zip(shown, gains, strict=True)]))
     return Chart(
         title="Held-out bits saved over the chain",
-        x=Axis(name="bits a record, ± two standard errors", low=min(low, 0.0) - room / 4, high=max(high, 0.0) + room),
+        x=Axis(
+            name="bits a record, ± two standard errors", low=min(low, 0.0) - margin / 4, high=max(high, 0.0) + margin
+        ),
         y=Axis(scale="names", names=names),
         layers=tuple(layers),
         alt=f"Gain over the chain in held-out bits a record, by family. {spoken}.",
