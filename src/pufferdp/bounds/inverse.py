@@ -43,9 +43,9 @@ def largest_loss(
     """The largest loss with a leakage of at most ``allowed``, up to a relative tolerance; 0 where none is found.
 
     The loss that is returned has been evaluated and is small enough, whether or not the leakage is monotone. Either it
-    leaks as much as is allowed, up to the tolerance, or a loss larger by the tolerance leaks too much. Regula falsi between logarithms, since most leakages
-    are nearly powers of the loss, with bisections after slow progress. (The import of scipy.optimize.brentq would take
-    a third of the time of a release.)
+    leaks as much as is allowed, up to the tolerance, or a loss larger by the tolerance leaks too much. Regula falsi
+    between logarithms, since most leakages are nearly powers of the loss, with bisections after slow progress. (The
+    import of scipy.optimize.brentq would take a third of the time of a release.)
 
     Args:
         leakage: a function that does not fall.
