@@ -26,26 +26,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.bounds.hidden.potential import MOST_EVIDENCE, PotentialBound, SideClasses
-from pufferdp.bounds.tight.odds import contraction
 from pufferdp.bounds.tight.recursion import TINY, bool_product
 
-_MOST_WORK: Final = 6e7
-"""Ratios that are compared on one side, over all distances: they take about half a second."""
+_MOST_WORK: Final = 4e7
+"""Ratios that are compared on one side, over all distances: they take a few tenths of a second."""
 _NEAR: Final = 24
 """Distances up to which two ends and an output are compared together, and about how many are tried first."""
 _MIXED: Final = 1e-4
 """The chain has mixed where transition probabilities over a distance have log odds ratios of this at most."""
-_ATTEMPTS: Final = 100
-"""Evidence that has not settled after being raised so often is taken to be unbounded."""
+_ATTEMPTS: Final = 40
+"""Steps of Newton's method after which evidence is taken to be unbounded."""
 _MARGIN: Final = 1e-9
 """More than the rounding of evidence: that of 2,000 products of tables of 32 states is below 1e-10."""
 
@@ -81,8 +80,14 @@ class Stretch:
     """(D, m, h, h): the probability of end u given z; −∞ where it is 0."""
     same: Floats
     """(D, m, h, h, h): X(u, u) between z and z'; −∞ where one of them never ends in u."""
-    cross: Floats
-    """(D, m, h, h, P): X(u, v) of each pair, from the end that is likelier from z than from z'."""
+    single: Floats
+    """(D, m, h, h, P): e^{x/2}, where x is the larger of X(u, u) and X(v, v) of a pair of ends."""
+    odds: Floats
+    """(D, m, h, h, P): e^{−Δ/2}, where Δ ≥ 0 is how much z favours one end over the other, compared with z'."""
+    joint: Floats
+    """(D, m, h, h, P): e^{(x − X)/2}, where X is X(u, v), from the favoured end to the other."""
+    forward: Mask
+    """(D, m, h, h, P): whether u is the favoured end."""
 
     @classmethod
     def at(cls, distance: int, prior: Floats, given: Floats, ends: Ends, group_privacy: float = math.inf) -> Stretch:
@@ -111,35 +116,74 @@ class Stretch:
                     np.fmin(np.fmin(one[:, :, None] + same[..., b], same[..., a] + one[:, None]), group_privacy)
                     for one, (a, b) in zip(spread, ((u, v), (v, u)), strict=True)
                 ]
-            joint = np.where(_log_odds(prior, u, v) > 0, *cross)
-        reach = np.isfinite(prior)
-        same = np.where(reach[:, :, None] & reach[:, None], same, -np.inf)
-        joint = np.where(np.isnan(joint), np.inf, joint)
-        return cls(ends, np.array([distance]), prior[None], same[None], joint[None])
+            ratios = prior[:, :, None] - prior[:, None]
+            odds = ratios[..., u] - ratios[..., v]  # NaN where z or z' reaches neither end
+            joint = np.where(odds > 0, *cross)
+            reach = np.isfinite(prior)
+            same = np.where(reach[:, :, None] & reach[:, None], same, -np.inf)
+            single = np.maximum(same[..., u], same[..., v])
+            single = np.where(np.isneginf(single), joint, single)
+            joint = np.exp((single - joint) / 2)
+        joint = np.where(np.isnan(joint), 0.0, joint)
+        single = np.where(np.isnan(odds), 0.0, np.exp(np.where(np.isnan(single), np.inf, single) / 2))
+        odds = np.where(np.isnan(odds), 1.0, odds)
+        tables = same, single, np.exp(-np.abs(odds) / 2), joint, odds > 0
+        return cls(ends, np.array([distance]), prior[None], *(table[None] for table in tables))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stretch]) -> Stretch:
+        """One stretch of the distances of several."""
+        names = [part.name for part in fields(cls) if part.name != "ends"]
+        return cls(parts[0].ends, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def pick(self, which: Ints) -> Stretch:
         """The same at some of the distances."""
-        return Stretch(self.ends, self.distance[which], self.prior[which], self.same[which], self.cross[which])
+        names = [part.name for part in fields(self) if part.name != "ends"]
+        return Stretch(self.ends, *(getattr(self, name)[which] for name in names))
 
     def evidence(self, beyond: Floats) -> Floats:
         """(D, sets, m, h, h): the evidence for each set of ends, if that of the records farther out is ``beyond``."""
-        u, v, owner = self.ends.u, self.ends.v, self.ends.owner
         count, m, h, _ = self.prior.shape
         out = np.stack([self.same[..., states].max(axis=-1) for states in self.ends.sets], axis=1)
-        many = max(1, int(_MOST_WORK / 256) // max(m * h * h * len(u), 1))
-        for first in range(0, count if len(u) else 0, many):
+        many = max(1, int(_MOST_WORK / 160) // max(m * h * h * len(self.ends.u), 1))
+        for first in range(0, count if len(self.ends.u) else 0, many):
             some = slice(first, first + many)
-            farther = beyond[(np.arange(m) + self.distance[some, None]) % m][:, :, None, None]
-            odds = _log_odds(self.prior[some], u, v)
-            single = np.maximum(self.same[some][..., u], self.same[some][..., v])
-            joint = self.cross[some] + np.where(odds > 0, farther[..., u, v], farther[..., v, u])
-            with np.errstate(invalid="ignore"):
-                value = single + contraction(np.abs(odds), np.maximum(joint - single, 0.0))
-            value = np.where(np.isneginf(single) | np.isposinf(joint), joint, value)
-            value = np.where(np.isnan(odds), -np.inf, value)  # one of z and z' reaches neither end
-            for n in np.unique(owner).tolist():
-                out[some, n] = np.maximum(out[some, n], value[..., owner == n].max(axis=-1))
+            value, _ = self._pairs(beyond, some)
+            for n in np.unique(self.ends.owner).tolist():
+                with np.errstate(divide="ignore"):
+                    largest = 2 * np.log(value[..., self.ends.owner == n].max(axis=-1))
+                out[some, n] = np.maximum(out[some, n], np.where(np.isnan(largest), np.inf, largest))
         return out
+
+    def tangents(self, beyond: Floats) -> tuple[Floats, Floats, Ints]:
+        """The largest evidence by a pair of ends, its slope, and on which entry of ``beyond`` it depends; (m, h, h)."""
+        (_, m, h, _), pairs = self.prior.shape, len(self.ends.u)
+        if not pairs:
+            return np.full((m, h, h), -np.inf), np.zeros((m, h, h)), np.zeros((m, h, h), dtype=np.int64)
+        value, b = self._pairs(beyond, slice(None))
+        tables = (np.where(np.isnan(value), np.inf, value), self.odds, b, self.forward)
+        flat = [np.moveaxis(table, 0, 3).reshape(m, h, h, -1) for table in tables]
+        best = flat[0].argmax(axis=-1)[..., None]
+        value, a, b, forward = (np.take_along_axis(table, best, axis=-1)[..., 0] for table in flat)
+        distance, pair = np.divmod(best[..., 0], pairs)
+        u, v = (
+            np.where(forward, *ends)
+            for ends in ((self.ends.u[pair], self.ends.v[pair]), (self.ends.v[pair], self.ends.u[pair]))
+        )
+        offset = (np.arange(m)[:, None, None] + self.distance[distance]) % m
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(b < 1, b * (1 - a * a) / ((a + b) * (1 + a * b)), 0.0)
+            return 2 * np.log(value), slope, (offset * h + u) * h + v
+
+    def _pairs(self, beyond: Floats, some: slice) -> tuple[Floats, Floats]:
+        """For pairs of ends e^{(x + C)/2}, and e^{−y/2} of the variation y that C contracts; (D, m, h, h, P)."""
+        u, v = self.ends.u, self.ends.v
+        m = len(beyond)
+        factors = np.exp(-beyond / 2)[(np.arange(m) + self.distance[some, None]) % m][:, :, None, None]
+        b = np.where(self.forward[some], factors[..., u, v], factors[..., v, u]) * self.joint[some]
+        b, a = np.minimum(b, 1.0), self.odds[some]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.single[some] * ((1 + a * b) / (a + b)), b
 
     def classes(self, evidence: Floats) -> tuple[Ints, Floats, Floats]:
         """Distances, evidence and weights of the classes of a side: near ones one by one, farther ones in blocks."""
@@ -223,13 +267,7 @@ class CountBound(PotentialBound):
             return SideClasses(records[:0], ended[:0], ended[:0], records, ended[:, slots])
         informed = float(self.adversary == "bdp")
 
-        def largest(beyond: Floats, stretch: Stretch) -> Floats:
-            """(m, h, h): the evidence of every class, with the distances of a stretch."""
-            out = stretch.evidence(informed * beyond).max(axis=(0, 1))
-            out = out if far is None else np.maximum(out, far.evidence(beyond).max(axis=(0, 1)))
-            return np.maximum(bounded(out), ended[-1:].max(axis=0, initial=0.0))
-
-        beyond = _not_raised(largest, near, bounded(np.full((len(slots), size, size), np.inf)))
+        beyond = _not_raised(near, far, informed, ended[-1:], bounded)
         if not np.isfinite(beyond).all():  # everything may be learned
             free = np.where(np.eye(size, dtype=bool), 0.0, np.inf)[None, None].repeat(len(slots), axis=1)
             return SideClasses(np.zeros(1, dtype=np.int64), free, free, records, ended[:, slots])
@@ -270,10 +308,7 @@ class CountBound(PotentialBound):
                 break
         longer = self.length is None or len(parts) < self.length - 1
         far = Stretch.at(len(parts), prior, given, every) if longer else None
-        joined = (
-            np.concatenate(part) for part in zip(*((p.distance, p.prior, p.same, p.cross) for p in parts), strict=True)
-        )
-        return Stretch(ends, *joined), far, np.array(ended)
+        return Stretch.joined(parts), far, np.array(ended)
 
     def _move_on(self, table: Floats, kernels: Floats, tau: float) -> Floats:
         """E[kernel; u | z] for every output c, (m, h, C, h), one record further."""
@@ -289,31 +324,41 @@ class CountBound(PotentialBound):
         return out
 
 
-def _not_raised(step: Callable[[Floats, Stretch], Floats], stretch: Stretch, most: Floats) -> Floats:
-    """Evidence V with step(V) ≤ V; ``most``, which bounds every step, where none is found.
+def _not_raised(
+    near: Stretch, far: Stretch | None, informed: float, ended: Floats, bounded: Callable[[Floats], Floats]
+) -> Floats:
+    """Evidence V that is at least that of every class and of open ends, computed with V itself; or its bound.
 
-    V is raised from below. What it seems to approach is tried with some of the distances, and then with all of them.
+    Newton's method solves for V with some of the distances: each entry has its largest class in place of all, and this
+    class its tangent. The solution is raised a little, and then compared with all classes.
     """
-    some = stretch.pick(np.unique(np.geomspace(1, len(stretch.distance), _NEAR).astype(np.int64)) - 1)
-    value, last_rise = step(np.zeros_like(most), stretch), math.inf
-    for room in np.geomspace(1e-4, 0.05, _ATTEMPTS).tolist():
-        raised = np.maximum(value, step(value, some))
-        rise = float((raised - value).max())
-        share = min(rise / max(last_rise, TINY), 0.99)
-        trial = np.minimum((raised + (raised - value) * share / (1 - share)) * (1 + room), most)
-        if (step(trial, some) <= trial).all():
-            result = step(trial, stretch)
-            if (result <= trial).all():
-                return result
-            raised = np.maximum(raised, step(raised, stretch))
-        if not raised.max() < MOST_EVIDENCE:
+    few = np.unique(np.geomspace(1, len(near.distance), _NEAR).astype(np.int64)) - 1
+    least = np.max([bounded(part.same.max(axis=(0, -1))) for part in (near, far) if part is not None], axis=0)
+    least = np.maximum(least, ended.max(axis=0, initial=0.0))
+    most = bounded(np.full_like(least, np.inf))
+    value, number = least, np.arange(least.size)
+    for attempt in range(1, _ATTEMPTS):
+        best, slopes, entries = least, np.zeros_like(least), np.zeros(least.shape, dtype=np.int64)
+        for part, share in ((near.pick(few), informed), (far, 1.0)):
+            if part is not None:
+                evidence, slope, entry = part.tangents(share * value)
+                larger = bounded(evidence) > best
+                best = np.where(larger, bounded(evidence), best)
+                slopes, entries = np.where(larger, share * slope, slopes), np.where(larger, entry, entries)
+        system = np.eye(least.size)
+        np.subtract.at(system, (number, entries.ravel()), slopes.ravel())
+        constant = (best - slopes * value.ravel()[entries]).ravel()
+        if not (np.isfinite(system).all() and np.isfinite(constant).all() and abs(np.linalg.det(system)) > 0):
             break
-        value, last_rise = raised, rise
+        value = np.linalg.solve(system, constant).reshape(least.shape)
+        value = value.clip(least, np.minimum(most, 2 * MOST_EVIDENCE))
+        trial = np.minimum(value * (1 + 1e-4 * attempt), most)
+        evidence = bounded(near.pick(few).evidence(informed * trial).max(axis=1))
+        other = least if far is None else np.maximum(least, bounded(far.evidence(trial).max(axis=(0, 1))))
+        if (evidence <= trial).all() and (other <= trial).all():
+            evidence = bounded(near.evidence(informed * trial).max(axis=1))
+            larger = np.flatnonzero((evidence > trial).any(axis=(1, 2, 3)))
+            if not len(larger):
+                return np.maximum(evidence.max(axis=0), other)
+            few = np.union1d(few, larger[:: 1 + len(larger) // _NEAR])
     return most
-
-
-def _log_odds(prior: Floats, u: Ints, v: Ints) -> Floats:
-    """(…, h, h, P): how much likelier end u than v is from z, compared with z'; NaN where z or z' reaches neither."""
-    with np.errstate(invalid="ignore"):
-        ratios = prior[..., :, None, :] - prior[..., None, :, :]
-        return np.asarray(ratios[..., u] - ratios[..., v])
