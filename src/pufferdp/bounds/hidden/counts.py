@@ -127,8 +127,9 @@ class Stretch:
         joint = np.where(np.isnan(joint), 0.0, joint)
         single = np.where(np.isnan(odds), 0.0, np.exp(np.where(np.isnan(single), np.inf, single) / 2))
         odds = np.where(np.isnan(odds), 1.0, odds)
-        tables = same, single, np.exp(-np.abs(odds) / 2), joint, odds > 0
-        return cls(ends, np.array([distance]), prior[None], *(table[None] for table in tables))
+        contracts = np.exp(-np.abs(odds) / 2)
+        place = np.array([distance])
+        return cls(ends, place, prior[None], same[None], single[None], contracts[None], joint[None], (odds > 0)[None])
 
     @classmethod
     def joined(cls, parts: Sequence[Stretch]) -> Stretch:
@@ -153,6 +154,14 @@ class Stretch:
                 with np.errstate(divide="ignore"):
                     largest = 2 * np.log(value[..., self.ends.owner == n].max(axis=-1))
                 out[some, n] = np.maximum(out[some, n], np.where(np.isnan(largest), np.inf, largest))
+        out += _MARGIN
+        if self.distance[0] == 1 and len(self.ends.sets) > 1:
+            # The record beside the target is known: nothing lies before it, and the evidence is a mean of that beyond.
+            next_to, reach = np.roll(beyond, -1, axis=0), np.isfinite(self.prior[0])
+            for n, states in enumerate(self.ends.sets):
+                pairs = reach[:, :, None, states, None] & reach[:, None, :, None, states]
+                mean = np.where(pairs, next_to[:, None, None, states[:, None], states], 0.0).max(axis=(3, 4))
+                out[0, n] = np.minimum(out[0, n], mean)
         return out
 
     def tangents(self, beyond: Floats) -> tuple[Floats, Floats, Ints]:
@@ -173,7 +182,7 @@ class Stretch:
         offset = (np.arange(m)[:, None, None] + self.distance[distance]) % m
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.where(b < 1, b * (1 - a * a) / ((a + b) * (1 + a * b)), 0.0)
-            return 2 * np.log(value), slope, (offset * h + u) * h + v
+            return np.asarray(2 * np.log(value)), slope, (offset * h + u) * h + v
 
     def _pairs(self, beyond: Floats, some: slice) -> tuple[Floats, Floats]:
         """For pairs of ends e^{(x + C)/2}, and e^{−y/2} of the variation y that C contracts; (D, m, h, h, P)."""
@@ -196,9 +205,9 @@ class Stretch:
         while first[-1] < len(self.distance) - 1:
             first.append(first[-1] + 1 + first[-1] // _NEAR)
         first = first[: np.searchsorted(first, len(self.distance)).item()]
-        tables = [np.maximum.reduceat(part, first, axis=0) for part in (evidence, weights)]
-        distance = np.repeat(self.distance[first], len(self.ends.sets))
-        return distance, *(part.reshape(-1, *part.shape[2:]) for part in tables)
+        evidence, weights = (np.maximum.reduceat(part, first, axis=0) for part in (evidence, weights))
+        shape = (-1, *evidence.shape[2:])
+        return np.repeat(self.distance[first], len(self.ends.sets)), evidence.reshape(shape), weights.reshape(shape)
 
 
 class CountBound(PotentialBound):
@@ -239,6 +248,9 @@ class CountBound(PotentialBound):
         self._steps = whole - whole[self.shown].min()  # of values that occur
         self._added = self._steps[self.shown]
 
+    def _value(self, tau: float) -> float:
+        return super()._value(tau) if self._added.any() else 0.0
+
     def _own_losses(self, tau: float) -> Floats:
         return np.asarray(tau * np.abs(self._steps[:, None] - self._steps))
 
@@ -252,18 +264,18 @@ class CountBound(PotentialBound):
         group_privacy = math.inf if self.length is None else tau * float(self._added.max()) * (self.length - 1)
 
         def bounded(evidence: Floats) -> Floats:
-            """Evidence with a margin for rounding, and at most that of group privacy."""
-            return np.where(possible, np.minimum(np.maximum(evidence, 0.0) + _MARGIN, group_privacy), 0.0)
+            """Evidence that is at most that of group privacy, of hidden states that the target can have."""
+            return np.where(possible, np.clip(evidence, 0.0, group_privacy), 0.0)
 
         # A first record with any distribution is like a known record that may have any state.
         near, far, ended = self._stretches(number, tau, Ends.of(self.shown if not free_start else 0 * self.shown))
-        records, ended = np.arange(len(ended)), bounded(np.maximum.accumulate(ended, axis=0))
+        records, ended = np.arange(len(ended)), bounded(np.maximum.accumulate(ended, axis=0) + _MARGIN)
         if free_start:
             records, ended = records[:0], ended[:0]
         elif self.adversary == "pufferfish":
             if far is not None:  # the evidence of a longer side is a mean over its states at the last distance
                 longer = np.where(np.isneginf(far.same), np.inf, far.same).max(axis=-1)
-                records, ended = np.append(records, len(records)), np.concatenate([ended, bounded(longer)])
+                records, ended = np.append(records, len(records)), np.concatenate([ended, bounded(longer + _MARGIN)])
             return SideClasses(records[:0], ended[:0], ended[:0], records, ended[:, slots])
         informed = float(self.adversary == "bdp")
 
@@ -287,7 +299,7 @@ class CountBound(PotentialBound):
         """
         kernels, every, span = self._kernels[number], Ends.of(0 * self.shown), int(self._added.max())
         m, h, _ = kernels.shape
-        most = 1 + int(min(math.sqrt(2 * _MOST_WORK / (m * h**3 * max(span, 1))), -math.log(TINY) / 2 / (tau * span)))
+        most = 1 + int(min(math.sqrt(2 * _MOST_WORK / (m * h**3 * span)), -math.log(TINY) / 2 / (tau * span)))
         most = most if self.length is None else min(most, self.length - 1)
         outputs = np.arange(span + 1)[:, None]
         table, power = kernels[:, :, None] * np.exp(-tau * np.abs(outputs - self._added)), kernels
@@ -333,10 +345,16 @@ def _not_raised(
     class its tangent. The solution is raised a little, and then compared with all classes.
     """
     few = np.unique(np.geomspace(1, len(near.distance), _NEAR).astype(np.int64)) - 1
-    least = np.max([bounded(part.same.max(axis=(0, -1))) for part in (near, far) if part is not None], axis=0)
+    least = np.max([bounded(part.same.max(axis=(0, -1)) + _MARGIN) for part in (near, far) if part is not None], axis=0)
     least = np.maximum(least, ended.max(axis=0, initial=0.0))
     most = bounded(np.full_like(least, np.inf))
     value, number = least, np.arange(least.size)
+
+    def largest(value: Floats, which: Ints) -> Floats:
+        """(D, m, h, h): the evidence of what is known at each distance, or farther."""
+        other = least if far is None else np.maximum(least, bounded(far.evidence(value).max(axis=(0, 1))))
+        return np.maximum(bounded(near.pick(which).evidence(informed * value).max(axis=1)), other)
+
     for attempt in range(1, _ATTEMPTS):
         best, slopes, entries = least, np.zeros_like(least), np.zeros(least.shape, dtype=np.int64)
         for part, share in ((near.pick(few), informed), (far, 1.0)):
@@ -345,20 +363,25 @@ def _not_raised(
                 larger = bounded(evidence) > best
                 best = np.where(larger, bounded(evidence), best)
                 slopes, entries = np.where(larger, share * slope, slopes), np.where(larger, entry, entries)
+        slopes = np.nan_to_num(slopes, nan=1.0).clip(max=1 - 1e-5)  # a slope of 1 leaves the solution open
         system = np.eye(least.size)
         np.subtract.at(system, (number, entries.ravel()), slopes.ravel())
         constant = (best - slopes * value.ravel()[entries]).ravel()
-        if not (np.isfinite(system).all() and np.isfinite(constant).all() and abs(np.linalg.det(system)) > 0):
+        if not np.isfinite(constant).all():
             break
         value = np.linalg.solve(system, constant).reshape(least.shape)
-        value = value.clip(least, np.minimum(most, 2 * MOST_EVIDENCE))
-        trial = np.minimum(value * (1 + 1e-4 * attempt), most)
-        evidence = bounded(near.pick(few).evidence(informed * trial).max(axis=1))
-        other = least if far is None else np.maximum(least, bounded(far.evidence(trial).max(axis=(0, 1))))
-        if (evidence <= trial).all() and (other <= trial).all():
-            evidence = bounded(near.evidence(informed * trial).max(axis=1))
-            larger = np.flatnonzero((evidence > trial).any(axis=(1, 2, 3)))
-            if not len(larger):
-                return np.maximum(evidence.max(axis=0), other)
-            few = np.union1d(few, larger[:: 1 + len(larger) // _NEAR])
-    return most
+        value = value.clip(least, np.minimum(most, MOST_EVIDENCE))
+        trial = np.minimum(value * (1 + 1e-4 * attempt) + 10 * attempt * _MARGIN, most)
+        for _ in range(4):
+            evidence = largest(trial, few).max(axis=0)
+            if (evidence <= trial).all():
+                break
+            trial = np.maximum(trial, np.minimum(evidence, trial * (1 + 1e-12)))  # last digits, where slopes are 1
+        else:
+            continue
+        evidence = largest(trial, np.arange(len(near.distance)))
+        late = np.flatnonzero((evidence > trial).any(axis=(1, 2, 3)))
+        if not len(late):
+            return np.asarray(evidence.max(axis=0))
+        few = np.union1d(few, late[:: 1 + len(late) // _NEAR])
+    return np.asarray(most)
