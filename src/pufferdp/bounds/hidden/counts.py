@@ -353,7 +353,7 @@ def _not_raised(
     def largest(value: Floats, which: Ints) -> Floats:
         """(D, m, h, h): the evidence of what is known at each distance, or farther."""
         other = least if far is None else np.maximum(least, bounded(far.evidence(value).max(axis=(0, 1))))
-        return np.maximum(bounded(near.pick(which).evidence(informed * value).max(axis=1)), other)
+        return np.asarray(np.maximum(bounded(near.pick(which).evidence(informed * value).max(axis=1)), other))
 
     for attempt in range(1, _ATTEMPTS):
         best, slopes, entries = least, np.zeros_like(least), np.zeros(least.shape, dtype=np.int64)
