@@ -182,7 +182,12 @@ class Stretch:
         offset = (np.arange(m)[:, None, None] + self.distance[distance]) % m
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.where(b < 1, b * (1 - a * a) / ((a + b) * (1 + a * b)), 0.0)
-            return np.asarray(2 * np.log(value)), slope, (offset * h + u) * h + v
+            evidence = 2 * np.log(value) + _MARGIN
+        entry = (offset * h + u) * h + v
+        if self.distance[0] == 1 and len(self.ends.sets) > 1:  # as in ``evidence``
+            mean = (distance == 0) & (beyond.ravel()[entry] < evidence) & (slope > 0.5)
+            evidence, slope = np.where(mean, beyond.ravel()[entry], evidence), np.where(mean, 1.0, slope)
+        return evidence, slope, entry
 
     def _pairs(self, beyond: Floats, some: slice) -> tuple[Floats, Floats]:
         """For pairs of ends e^{(x + C)/2}, and e^{−y/2} of the variation y that C contracts; (D, m, h, h, P)."""
