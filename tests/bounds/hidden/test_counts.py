@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pufferdp.bounds.additive.windows import WindowLeakage, Work
+from pufferdp.bounds.hidden import counts
 from pufferdp.bounds.hidden.counts import CountBound
 from pufferdp.bounds.hidden.potential import PotentialBound
 from pufferdp.models.chain import MarkovChain
@@ -86,6 +87,17 @@ def test_windows_up_to_the_last_distance_agree_with_longer_series():
     """Sides longer than the distances that are followed are bounded by the state at the last one."""
     bounds = [CountBound(REGIMES, SHOWN, [0, 1], length=n)(0.2) for n in (48, 200, 2000, None)]
     assert max(bounds) <= 1.001 * min(bounds)  # they are solved for with a little room
+
+
+@pytest.mark.parametrize("kernel", [REGIMES, SLOW], ids=["regimes", "slow"])
+def test_sides_longer_than_the_tables_are_bounded_before_the_chain_has_mixed(kernel, monkeypatch):
+    monkeypatch.setattr(counts, "_MOST_WORK", 5e3)  # 13 records
+    for tau in (0.05, 0.2):
+        other, informed = (CountBound(kernel, SHOWN, [0, 1], adversary=adversary)(tau) for adversary in ADVERSARIES)
+        assert pattern_leakage(kernel, SHOWN, [0, 1], ({}, {}), 150, tau) <= other
+        for first in (5, 14, 30):
+            sides = ({first: 0}, {first + 2: 1, first + 9: 1})
+            assert pattern_leakage(kernel, SHOWN, [0, 1], sides, 150, tau) <= informed
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)

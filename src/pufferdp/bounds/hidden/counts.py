@@ -41,10 +41,6 @@ _MOST_WORK: Final = 4e7
 """Ratios that are compared on one side, over all distances: they take a few tenths of a second."""
 _NEAR: Final = 24
 """Distances up to which two ends and an output are compared together, and about how many are tried first."""
-_MIXED: Final = 1e-4
-"""The chain has mixed where transition probabilities over a distance have log odds ratios of this at most."""
-_ATTEMPTS: Final = 40
-"""Steps of Newton's method after which evidence is taken to be unbounded."""
 _MARGIN: Final = 1e-9
 """More than the rounding of evidence: that of 2,000 products of tables of 32 states is below 1e-10."""
 
@@ -57,7 +53,7 @@ class Ends:
     u: Ints
     """(P,): the first states of all pairs inside a set."""
     v: Ints
-    """(P,): their second states."""
+    """(P,): the second states of these pairs."""
     owner: Ints
     """(P,): the number of the set of each pair."""
 
@@ -70,12 +66,12 @@ class Ends:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class DistanceTables:
     """What the records up to some distances say of a target's hidden state, by offset; in logarithms."""
 
     ends: Ends
     distance: Ints
-    """(D,), rising."""
+    """(D,): the distances, rising."""
     prior: Floats
     """(D, m, h, h): the probability of end u given z; −∞ where it is 0."""
     same: Floats
@@ -90,7 +86,9 @@ class Stretch:
     """(D, m, h, h, P): whether u is the favoured end."""
 
     @classmethod
-    def at(cls, distance: int, prior: Floats, given: Floats, ends: Ends, group_privacy: float = math.inf) -> Stretch:
+    def at(
+        cls, distance: int, prior: Floats, given: Floats, ends: Ends, group_privacy: float = math.inf
+    ) -> DistanceTables:
         """The records up to one distance.
 
         Args:
@@ -132,15 +130,15 @@ class Stretch:
         return cls(ends, place, prior[None], same[None], single[None], contracts[None], joint[None], (odds > 0)[None])
 
     @classmethod
-    def joined(cls, parts: Sequence[Stretch]) -> Stretch:
-        """One stretch of the distances of several."""
+    def joined(cls, parts: Sequence[DistanceTables]) -> DistanceTables:
+        """The tables of all distances of several."""
         names = [part.name for part in fields(cls) if part.name != "ends"]
         return cls(parts[0].ends, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
-    def pick(self, which: Ints) -> Stretch:
+    def pick(self, which: Ints) -> DistanceTables:
         """The same at some of the distances."""
         names = [part.name for part in fields(self) if part.name != "ends"]
-        return Stretch(self.ends, *(getattr(self, name)[which] for name in names))
+        return DistanceTables(self.ends, *(getattr(self, name)[which] for name in names))
 
     def evidence(self, beyond: Floats) -> Floats:
         """(D, sets, m, h, h): the evidence for each set of ends, if that of the records farther out is ``beyond``."""
@@ -170,8 +168,8 @@ class Stretch:
         if not pairs:
             return np.full((m, h, h), -np.inf), np.zeros((m, h, h)), np.zeros((m, h, h), dtype=np.int64)
         value, b = self._pairs(beyond, slice(None))
-        tables = (np.where(np.isnan(value), np.inf, value), self.odds, b, self.forward)
-        flat = [np.moveaxis(table, 0, 3).reshape(m, h, h, -1) for table in tables]
+        parts = (np.where(np.isnan(value), np.inf, value), self.odds, b, self.forward)
+        flat = [np.moveaxis(part, 0, 3).reshape(m, h, h, -1) for part in parts]
         best = flat[0].argmax(axis=-1)[..., None]
         value, a, b, forward = (np.take_along_axis(table, best, axis=-1)[..., 0] for table in flat)
         distance, pair = np.divmod(best[..., 0], pairs)
@@ -273,17 +271,19 @@ class CountBound(PotentialBound):
             return np.where(possible, np.clip(evidence, 0.0, group_privacy), 0.0)
 
         # A first record with any distribution is like a known record that may have any state.
-        near, far, ended = self._stretches(number, tau, Ends.of(self.shown if not free_start else 0 * self.shown))
+        near, far, ended = self._distance_tables(number, tau, Ends.of(self.shown if not free_start else 0 * self.shown))
         records, ended = np.arange(len(ended)), bounded(np.maximum.accumulate(ended, axis=0) + _MARGIN)
         if free_start:
             records, ended = records[:0], ended[:0]
         elif self.adversary == "pufferfish":
-            if far is not None:  # the evidence of a longer side is a mean over its states at the last distance
-                longer = np.where(np.isneginf(far.same), np.inf, far.same).max(axis=-1)
+            if far is not None:  # a longer side is a mean over its states at the last distance
+                prior, same = far.prior[..., None, :], np.where(np.isneginf(far.same), np.inf, far.same)
+                with np.errstate(invalid="ignore"):
+                    ratios = same + prior - prior.swapaxes(2, 3)
+                longer = np.where(np.isnan(ratios), np.inf, ratios).max(axis=-1)
                 records, ended = np.append(records, len(records)), np.concatenate([ended, bounded(longer + _MARGIN)])
             return SideClasses(records[:0], ended[:0], ended[:0], records, ended[:, slots])
         informed = float(self.adversary == "bdp")
-
         beyond = _not_raised(near, far, informed, ended[-1:], bounded)
         if not np.isfinite(beyond).all():  # everything may be learned
             free = np.where(np.eye(size, dtype=bool), 0.0, np.inf)[None, None].repeat(len(slots), axis=1)
@@ -297,7 +297,9 @@ class CountBound(PotentialBound):
         distance, evidence, weights = (np.concatenate(parts) for parts in zip(*classes, strict=True))
         return SideClasses(distance, evidence[:, slots], weights[:, slots], records, ended[:, slots])
 
-    def _stretches(self, number: int, tau: float, ends: Ends) -> tuple[Stretch, Stretch | None, Floats]:
+    def _distance_tables(
+        self, number: int, tau: float, ends: Ends
+    ) -> tuple[DistanceTables, DistanceTables | None, Floats]:
         """All distances up to the last one; this one with any state, where sides are longer; and open ends.
 
         Open ends are (D + 1, m, h, h): the evidence of 0, 1, … records of which none is known.
@@ -308,7 +310,7 @@ class CountBound(PotentialBound):
         most = most if self.length is None else min(most, self.length - 1)
         outputs = np.arange(span + 1)[:, None]
         table, power = kernels[:, :, None] * np.exp(-tau * np.abs(outputs - self._added)), kernels
-        reach, parts, ended = kernels > 0, list[Stretch](), [np.zeros((m, h, h))]
+        reach, parts, ended = kernels > 0, list[DistanceTables](), [np.zeros((m, h, h))]
         for d in range(1, most + 1):
             if d > 1:
                 following = np.roll(kernels, 1 - d, axis=0)
@@ -320,12 +322,12 @@ class CountBound(PotentialBound):
                 given = np.where(lost[:, :, None], np.nan, np.log(table) - np.log(power)[:, :, None])
                 total = np.log(table.sum(axis=3))
                 ended.append(np.stack([(total[:, z, None] - total).max(axis=2) for z in range(h)], axis=1))
-            parts.append(Stretch.at(d, prior, given, ends, tau * span * d if d > _NEAR else math.inf))
-            if reach.all() and np.ptp(prior - prior[..., :1], axis=1).max() < _MIXED:
+            parts.append(DistanceTables.at(d, prior, given, ends, tau * span * d if d > _NEAR else math.inf))
+            if reach.all() and np.ptp(prior - prior[..., :1], axis=1).max() < math.sqrt(_MARGIN):  # the chain has mixed
                 break
         longer = self.length is None or len(parts) < self.length - 1
-        far = Stretch.at(len(parts), prior, given, every) if longer else None
-        return Stretch.joined(parts), far, np.array(ended)
+        far = DistanceTables.at(len(parts), prior, given, every) if longer else None
+        return DistanceTables.joined(parts), far, np.array(ended)
 
     def _move_on(self, table: Floats, kernels: Floats, tau: float) -> Floats:
         """E[kernel; u | z] for every output c, (m, h, C, h), one record further."""
@@ -342,7 +344,11 @@ class CountBound(PotentialBound):
 
 
 def _not_raised(
-    near: Stretch, far: Stretch | None, informed: float, ended: Floats, bounded: Callable[[Floats], Floats]
+    near: DistanceTables,
+    far: DistanceTables | None,
+    informed: float,
+    ended: Floats,
+    bounded: Callable[[Floats], Floats],
 ) -> Floats:
     """Evidence V that is at least that of every class and of open ends, computed with V itself; or its bound.
 
@@ -360,7 +366,7 @@ def _not_raised(
         other = least if far is None else np.maximum(least, bounded(far.evidence(value).max(axis=(0, 1))))
         return np.asarray(np.maximum(bounded(near.pick(which).evidence(informed * value).max(axis=1)), other))
 
-    for attempt in range(1, _ATTEMPTS):
+    for attempt in range(1, 40):
         best, slopes, entries = least, np.zeros_like(least), np.zeros(least.shape, dtype=np.int64)
         for part, share in ((near.pick(few), informed), (far, 1.0)):
             if part is not None:
