@@ -100,6 +100,17 @@ def test_sides_longer_than_the_tables_are_bounded_before_the_chain_has_mixed(ker
             assert pattern_leakage(kernel, SHOWN, [0, 1], sides, 150, tau) <= informed
 
 
+def test_no_target_of_a_long_series_leaks_more_than_any_side():
+    """A target with 30 records on either side leaks a little more than one with more of them."""
+    kernel = np.random.default_rng(7).dirichlet(np.full(3, 0.5), size=3)
+    for tau in (0.05, 0.7):
+        for shown in ([0, 1, 1], [0, 1, 2]):
+            steps = np.arange(3)[: max(shown) + 1] % 2
+            bound = CountBound(kernel, shown, steps, adversary="pufferfish")(tau)
+            for n in range(1, 40):
+                assert pattern_leakage(kernel, shown, steps, ({}, {}), n, tau) <= bound + ROOM
+
+
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 def test_ten_per_cent_less_noise_breaks_the_guarantee(adversary):
     """Three hidden states, of which two show one value: some adversary nearly reaches the bound."""

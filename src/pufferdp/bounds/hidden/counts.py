@@ -281,7 +281,8 @@ class CountBound(PotentialBound):
                 with np.errstate(invalid="ignore"):
                     ratios = same + prior - prior.swapaxes(2, 3)
                 longer = np.where(np.isnan(ratios), np.inf, ratios).max(axis=-1)
-                records, ended = np.append(records, len(records)), np.concatenate([ended, bounded(longer + _MARGIN)])
+                records = np.append(records, len(records))
+                ended = np.concatenate([ended, np.maximum(ended[-1:], bounded(longer + _MARGIN))])
             return SideClasses(records[:0], ended[:0], ended[:0], records, ended[:, slots])
         informed = float(self.adversary == "bdp")
         beyond = _not_raised(near, far, informed, ended[-1:], bounded)
