@@ -84,6 +84,7 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     "gk16": lambda: answer(FAST, "gk16", "pufferfish"),
     "quilt-approx": lambda: answer(CHAIN, "quilt-approx", "pufferfish"),
     "curve-potential": lambda: answer(model(REGIMES), "curve-potential"),
+    "laplace-hidden": lambda: answer(model(REGIMES), "laplace-hidden"),
     "curve-independent": lambda: answer(COIN, "curve-independent"),
     "curve-general": lambda: answer(CHAIN, "curve-general"),
     "curve-gaussian": lambda: numbers("curve-gaussian"),

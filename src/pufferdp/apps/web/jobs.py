@@ -28,7 +28,7 @@ from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.reading import coding_of
 from pufferdp.report.pages.answers import plan_guarantee, plan_verdict
 
-SLOW: Final = ("exact-laplace", "exact-optimal", "wasserstein", "gk16")
+SLOW: Final = ("exact-laplace", "exact-optimal", "laplace-hidden", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
 SHOWN: Final = 20_000
 """Rows of a series that the page shows, and states of a column that it lists."""

@@ -52,7 +52,7 @@ _LEVELS: Final = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.02, 1.05, 1.1, 
 """Shares of that evidence at which known records are bounded."""
 _WIDE: Final = 0.5 ** np.arange(6)
 """Shares of the largest prior ratio at which known records are bounded."""
-_MOST_EVIDENCE: Final = 40.0
+MOST_EVIDENCE: Final = 40.0
 """Evidence above this says that everything is learned."""
 _SHORT: Final = 48
 """Records up to which every position of a series is bounded by itself."""
@@ -138,12 +138,21 @@ class PotentialBound(LeakageBound):
         self._kernels = tuple(np.ascontiguousarray(side[:, used[:, None], used]) for side in (before, chain.kernels))
 
     def _value(self, tau: float) -> float:
-        if not len(self._pairs(1, self.shown[:, None] != self.shown)):  # no record has two values
+        pairs = self._pairs(1, self.shown[:, None] != self.shown)
+        if not len(pairs):  # no record has two values
             return 0.0
-        leakage = 0.0
+        own, leakage = self._own_losses(tau), 0.0
+        largest = float(own[self.shown[pairs.x], self.shown[pairs.y]].max())
+        if self.adversary == "dp" or self.length == 1:
+            return largest
         for before, after in self._sides(tau):
-            leakage = max(leakage, self._both_sides(before, after, leakage))
-        return min(self.group_privacy(tau), tau + leakage)
+            leakage = max(leakage, self._both_sides(before, after, own, leakage))
+        return min(self.group_privacy(largest), leakage)
+
+    def _own_losses(self, tau: float) -> Floats:
+        """(values, values): what an output shows of the target itself, between two of its values."""
+        values = int(self.shown.max()) + 1
+        return np.full((values, values), tau)
 
     def group_privacy(self, tau: float) -> float:
         """The privacy loss of all records together."""
@@ -240,7 +249,7 @@ class PotentialBound(LeakageBound):
 
         low = high = max(least, 1e-3 * tau)
         step = 1.02
-        while high < min(most, _MOST_EVIDENCE):
+        while high < min(most, MOST_EVIDENCE):
             largest = evidence(high)
             if largest > high:
                 low, high, step = largest, step * largest, step * step
@@ -252,11 +261,11 @@ class PotentialBound(LeakageBound):
             if largest <= high:
                 return high
             low, high, step = largest, 1.02 * largest, 1.02
-        return most if most < _MOST_EVIDENCE else math.inf
+        return most if most < MOST_EVIDENCE else math.inf
 
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:
         """Rising numbers of records, and the evidence of at most that number of them, (E, m, h, h) by offset."""
-        level = (1.2 * small_loss_slope(side, rows, self.length) + 1e-3).clip(max=_MOST_EVIDENCE)
+        level = (1.2 * small_loss_slope(side, rows, self.length) + 1e-3).clip(max=MOST_EVIDENCE)
         shares = np.concatenate([np.linspace(0.0, 1.0, len(_LEVELS)), [1.2, 2.0, 4.0]])
         for _ in range(2):  # the second time closer to what was found
             work = Pass(side, rows, level[:, None] * shares, TOLERANCE)
@@ -269,8 +278,8 @@ class PotentialBound(LeakageBound):
             if self.length is None or work.distance < self.length:
                 records.append(records[-1] + 1)
                 evidence.append(ends.tail[-1])
-            evidence[-1] = np.where(evidence[-1] > _MOST_EVIDENCE, np.inf, evidence[-1])
-            level = np.where(np.isfinite(evidence[-1]), evidence[-1], level.clip(max=_MOST_EVIDENCE)) + 1e-9
+            evidence[-1] = np.where(evidence[-1] > MOST_EVIDENCE, np.inf, evidence[-1])
+            level = np.where(np.isfinite(evidence[-1]), evidence[-1], level.clip(max=MOST_EVIDENCE)) + 1e-9
             shares = np.sort(
                 np.concatenate([np.linspace(0.0, 0.8, len(_LEVELS) // 2), np.linspace(0.85, 1.0, len(_LEVELS)), [4.0]])
             )
@@ -318,15 +327,18 @@ class PotentialBound(LeakageBound):
             single = min(work.together(), most - first + 1, max(1, first // 4))
             yield first, work.singles(single) if size == 1 else work.block(size)
 
-    def _both_sides(self, before: tuple[Floats, Floats], after: tuple[Floats, Floats], least: float) -> float:
-        """The largest log E[L | a]/E[L | b] by both sides, over all values and pairs of classes; ``least`` or more."""
+    def _both_sides(
+        self, before: tuple[Floats, Floats], after: tuple[Floats, Floats], own: Floats, least: float
+    ) -> float:
+        """The largest log E[L | a]/E[L | b], over all values and pairs of classes; ``least`` or more."""
         for slot, prior in enumerate(self._priors):
             states = [np.flatnonzero((self.shown == value) & (prior > 0)) for value in np.unique(self.shown)]
             for a, b in itertools.permutations([part for part in states if len(part)], 2):
+                loss = float(own[self.shown[a[0]], self.shown[b[0]]])
                 cross = [side[0][:, slot, a[:, None], b] for side in (before, after)]
                 inside = [[side[1][:, slot, part[:, None], part] for side in (before, after)] for part in (a, b)]
                 # The largest entry of each class bounds what two classes give, so that few pairs are looked at.
-                simple = np.add.outer(*(part.max(axis=(1, 2)) for part in cross))
+                simple = loss + np.add.outer(*(part.max(axis=(1, 2)) for part in cross))
                 i, j = np.nonzero(simple > least)
                 for some in np.array_split(np.argsort(-simple[i, j]), max(1, len(i) // 1024)):
                     some = some[simple[i[some], j[some]] > least]
@@ -334,7 +346,7 @@ class PotentialBound(LeakageBound):
                         break
                     m = cross[0][i[some]] + cross[1][j[some]]
                     odds = [part[0][i[some]] + part[1][j[some]] for part in inside]
-                    least = max(least, float(_target(m, odds[0], odds[1], prior[a], prior[b]).max()))
+                    least = max(least, loss + float(_target(m, odds[0], odds[1], prior[a], prior[b]).max()))
         return least
 
 

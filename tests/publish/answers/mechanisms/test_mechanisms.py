@@ -194,6 +194,7 @@ def test_every_mechanism_has_a_name_and_a_theorem():
         "quilt-exact",
         "exact-laplace",
         "exact-optimal",
+        "laplace-hidden",
         *(f"curve-{name}" for name in CURVES),
         "gaussian-tight",
     ]

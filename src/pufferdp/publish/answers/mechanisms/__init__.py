@@ -12,6 +12,7 @@ from pufferdp.publish.answers.mechanisms.baselines import CURVE_MECHANISMS, Grou
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.mechanisms.gaussian import GaussianTight
 from pufferdp.publish.answers.mechanisms.gk16 import Gk16
+from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
@@ -28,6 +29,7 @@ OURS: Final[tuple[Mechanism, ...]] = (
     QuiltExact(),
     ExactLaplace(),
     ExactOptimal(),
+    LaplaceHidden(),
     *CURVE_MECHANISMS,
     GaussianTight(),
 )

@@ -151,7 +151,7 @@ class ExactLeakage:
     """The leakage of an answer with Laplace noise of scale L/tau, by tau, under the worst model of a class."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._grid, self._work = problem, _grid(problem), Work()
+        self._problem, self._grid, self._work = problem, number_grid(problem), Work()
         by_tight = problem.adversary is Adversary.BDP and any(map(_attracts, chains_of(problem.model)))
         self._tolerance = tight_series.TOLERANCE if by_tight else 0.0
         self._beliefs = _by_belief(problem, self._grid, self._work)
@@ -414,8 +414,8 @@ def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) 
     return WindowAdversary(unknown[0], unknown[1], ends[0], ends[1], leakage.likelier, leakage.other, total)
 
 
-def _grid(problem: Problem) -> Grid:
-    """The answer in whole steps, or the reason why there is no exact leakage."""
+def number_grid(problem: Problem) -> Grid:
+    """An answer of one number in whole steps, or the reason why its leakage is not computed."""
     if problem.query.kind not in _NUMBERS and not is_one_count(problem):
         raise NotApplicableError(
             "is worked out for one number: a count, a histogram of two states, a sum or a mean of states with values"

@@ -1,0 +1,99 @@
+"""Noise on counts over hidden states: what it is planned from, and which certificates are rejected."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import pufferdp
+from pufferdp.bounds.hidden.counts import CountBound
+from pufferdp.models.hidden import HiddenMarkov
+from pufferdp.models.hidden_states import HiddenStates
+from pufferdp.publish.certificate import content_hash
+from tests.publish.test_every_mechanism import ROWS
+
+TABLE = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]]
+REGIMES = HiddenStates(transition=TABLE, of=[0, 0, 1], states=["rest", "active"], values=[0, 3])
+SENSOR = HiddenMarkov(transition=[[0.9, 0.1], [0.2, 0.8]], emission=[[0.8, 0.2], [0.3, 0.7]], states=["rest", "active"])
+CHAIN = HiddenStates(transition=[[0.9, 0.1], [0.2, 0.8]], of=[0, 1], states=["rest", "active"])
+
+
+def scales(model, query="count:active", **more):
+    planned = pufferdp.plan(model, query, **{"epsilon": 1.0, "length": 100, **more})
+    return {c.mechanism: c.calibration.scale for c in planned.candidates if c.applies}, {
+        c.mechanism: c.reason for c in planned.candidates if not c.applies
+    }
+
+
+@pytest.mark.parametrize("model", [REGIMES, SENSOR], ids=["regimes", "sensor"])
+def test_it_needs_less_noise_than_any_algorithm(model):
+    noise, _ = scales(model)
+    assert noise["laplace-hidden"] < 0.8 * noise["curve-potential"]
+
+
+def test_the_noise_is_that_of_the_bound():
+    noise, _ = scales(REGIMES)
+    bound = CountBound(TABLE, [0, 0, 1], [0, 1], length=100)
+    assert 0.99 <= bound(1 / noise["laplace-hidden"]) <= 1
+
+
+@pytest.mark.parametrize(("query", "times"), [("histogram", 2), ("sum", 3), ("mean", 0.03)])
+def test_other_answers_of_one_number_have_the_noise_of_a_count(query, times):
+    count, other = (scales(REGIMES, asked)[0]["laplace-hidden"] for asked in ("count:active", query))
+    assert other == pytest.approx(times * count, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "reason"),
+    [
+        (CHAIN, {}, "the model has none"),
+        (REGIMES, {"adversary": "dp"}, "the model plays no role"),
+        (HiddenStates(transition=TABLE, of=[0, 1, 2]), {"query": "histogram"}, "the model has none"),
+        (HiddenStates.of_order([[[0.2, 0.3, 0.5]] * 3] * 3), {"query": "histogram"}, "is worked out for one number"),
+    ],
+)
+def test_reasons(model, more, reason):
+    assert reason in scales(model, **more)[1]["laplace-hidden"]
+
+
+def release():
+    return pufferdp.release(
+        ROWS, model=REGIMES, column="s", order="t", query="count:active", epsilon=1.0, mechanism="laplace-hidden"
+    )
+
+
+def test_a_release_verifies():
+    made = release()
+    assert made.certificate.to_dict()["mechanism"]["name"] == "laplace-hidden"
+    assert pufferdp.verify(made.certificate).valid
+
+
+@pytest.mark.parametrize("share", [0.95, 1.05])
+def test_other_noise_than_planned_is_rejected(share):
+    content = release().certificate.to_dict()
+    planned = content["noise"]["scale"]
+    content = _scaled(content, planned, share)
+    content["sha256"] = content_hash(content)
+    assert not pufferdp.verify(content).valid
+
+
+def _scaled(content, planned, share):
+    """The content with every number that is the planned scale, or its inverse, multiplied."""
+    if isinstance(content, dict):
+        return {key: _scaled(value, planned, share) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_scaled(value, planned, share) for value in content]
+    if isinstance(content, float) and content == pytest.approx(planned, rel=1e-9):
+        return content * share
+    if isinstance(content, float) and content == pytest.approx(1 / planned, rel=1e-9):
+        return content / share
+    return content
+
+
+def test_a_part_of_a_series_is_left_to_other_mechanisms():
+    frame = pl.DataFrame({"t": range(24), "s": ["rest", "active", "active"] * 8})
+    with pytest.raises(pufferdp.PufferdpError, match="goes on before and after"):
+        pufferdp.release(
+            frame, model=REGIMES, column="s", order="t", query="count:active", epsilon=1.0, first=5,
+            mechanism="laplace-hidden",
+        )  # fmt: skip
