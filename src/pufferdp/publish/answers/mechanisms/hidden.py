@@ -7,7 +7,6 @@ from typing import Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.hidden.counts import CountBound
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.hidden import HiddenSeries, is_hidden
 from pufferdp.publish.answers.mechanisms.exact import number_grid
@@ -43,6 +42,8 @@ class LaplaceHidden(Mechanism):
                 f"{pairs:,} pairs of hidden states and values {span:,} steps apart take too long; the limits are "
                 f"{_MOST_PAIRS} and {_MOST_STEPS}"
             )
+        from pufferdp.bounds.hidden.counts import CountBound  # for other models it is not needed
+
         who = str(problem.adversary)
         bound = CountBound(kernels, shown, grid.steps[0], start=start, length=problem.longest, adversary=who)
         lipschitz = problem.bound.lipschitz
