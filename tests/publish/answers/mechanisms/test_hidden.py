@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -9,6 +10,9 @@ import pufferdp
 from pufferdp.bounds.hidden.counts import CountBound
 from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.hidden_states import HiddenStates
+from pufferdp.publish.answers.mechanisms import MECHANISMS
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
 from tests.publish.test_every_mechanism import ROWS
 
@@ -97,3 +101,16 @@ def test_a_part_of_a_series_is_left_to_other_mechanisms():
             frame, model=REGIMES, column="s", order="t", query="count:active", epsilon=1.0, first=5,
             mechanism="laplace-hidden",
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kinds", "query", "tried"), [(4, "count:0", True), (6, "count:0", False), (6, "histogram", True)]
+)
+def test_plans_of_counts_over_many_hidden_states_leave_out_the_bound_for_any_algorithm(kinds, query, tried):
+    """It takes minutes for them, and hardly ever needs less noise; by name it is still tried."""
+    states = 2 * kinds
+    model = HiddenStates(transition=np.full((states, states), 1 / states), of=(0,) * kinds + (1,) * kinds)
+    problem = Problem(model=model, query=Query.parse(query), lengths=((20, 1),), epsilon=1.0)
+    by_name = {mechanism.name: mechanism for mechanism in MECHANISMS}
+    assert by_name["curve-potential"].tried(problem) is tried
+    assert by_name["laplace-hidden"].tried(problem)

@@ -134,6 +134,12 @@ class CurveNoise(Mechanism):
         self.curve = name
         self.name = f"curve-{name}"
 
+    def tried(self, problem: Problem) -> bool:
+        """In plans, unless another bound serves and this one takes minutes."""
+        from pufferdp.publish.answers.mechanisms.hidden import replaces_potential
+
+        return super().tried(problem) and not (self.curve == "potential" and replaces_potential(problem))
+
     def holds_for_parts(self, problem: Problem) -> bool:
         """An algorithm of a part is one of the whole series that ignores the rest."""
         return True

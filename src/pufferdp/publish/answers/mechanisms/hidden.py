@@ -11,13 +11,26 @@ from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.hidden import HiddenSeries, is_hidden
 from pufferdp.publish.answers.mechanisms.exact import number_grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.queries import QueryKind
 
 _MOST_PAIRS: Final = 400
 """Pairs of hidden states, over all slots of a period: 20 hidden states take about ten seconds."""
+_MANY_PAIRS: Final = _MOST_PAIRS // 4
+"""Pairs from which on the bound for any algorithm takes minutes, so that plans of a count do without it."""
 _MOST_STEPS: Final = 16
 """Steps between the values of two records: the time grows with them."""
 _TOLERANCE: Final = 2e-3
 """Relative tolerance of the privacy loss."""
+
+
+def replaces_potential(problem: Problem) -> bool:
+    """Whether plans of a count leave out ``curve-potential``, which takes minutes and hardly ever needs less noise."""
+    model, plain = problem.model, problem.unit is None and problem.secret is None and not problem.endless
+    if not (plain and isinstance(model, HiddenSeries) and is_hidden(model)):
+        return False
+    kernels, shown, _ = model.hidden_steps
+    pairs = len(kernels) * len(shown) ** 2
+    return problem.query.kind is QueryKind.COUNT and _MANY_PAIRS < pairs <= _MOST_PAIRS
 
 
 class LaplaceHidden(Mechanism):
@@ -57,7 +70,8 @@ class LaplaceHidden(Mechanism):
 
         loss = problem.allowed_loss(leakage, lambda epsilon: largest_loss(leakage, epsilon, _TOLERANCE))
         if loss <= 0:
-            raise NotApplicableError(f"is above {problem.epsilon:g} however little privacy loss is spent")
+            way = "; curve-potential, by name, may give noise after some minutes" if replaces_potential(problem) else ""
+            raise NotApplicableError(f"is above {problem.epsilon:g} however little privacy loss is spent{way}")
         if problem.balanced and not problem.noise(lipschitz / loss).balanced:
             raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
         # A loss of 1/σ that is not above the one that was checked.
