@@ -323,13 +323,19 @@ def plan_problem(
 ) -> Plan:
     """Try every mechanism, or those named, on a problem."""
     beta = checks.probability(beta, "beta")
+    spared = (
+        {} if only is not None else {m.name: name for m in MECHANISMS if (name := m.spared_by(problem)) is not None}
+    )
     if only is None:
         only = [m.name for m in MECHANISMS if m.tried(problem)]
-    chosen = tuple(m for m in MECHANISMS if m.name in only)
+    # Mechanisms that others may make needless come last.
+    chosen = tuple(sorted((m for m in MECHANISMS if m.name in only), key=lambda m: m.name in spared))
 
     def calibrated() -> tuple[Candidate, ...]:
-        tried = []
+        tried: list[Candidate] = []
         for mechanism in chosen:
+            if any(other.mechanism == spared.get(mechanism.name) and other.applies for other in tried):
+                continue
             if progress is not None:
                 progress(f"calibrating {mechanism.name}")
             tried.append(_try(mechanism, solved, beta))

@@ -348,6 +348,10 @@ class Mechanism(ABC):
         """Whether a plan tries it where nobody names it; without a delta nothing is said of those that need one."""
         return problem.delta > 0 or not self.approximate
 
+    def spared_by(self, problem: Problem) -> str | None:
+        """A faster mechanism that hardly ever needs more noise: where that one applies, plans leave this one out."""
+        return None
+
     def holds_for_parts(self, problem: Problem) -> bool:
         """Whether its noise is enough where the records are a part of an endless series (``Problem.endless``).
 

@@ -7,11 +7,15 @@ import polars as pl
 import pytest
 
 import pufferdp
+from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.hidden.counts import CountBound
 from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.mechanisms import MECHANISMS
-from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.mechanisms.baselines import CurveNoise
+from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden
+from pufferdp.publish.answers.plan import plan_problem
+from pufferdp.publish.answers.problem import Calibrated, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
 from tests.publish.test_every_mechanism import ROWS
@@ -104,13 +108,29 @@ def test_a_part_of_a_series_is_left_to_other_mechanisms():
 
 
 @pytest.mark.parametrize(
-    ("kinds", "query", "tried"), [(4, "count:0", True), (6, "count:0", False), (6, "histogram", True)]
+    ("kinds", "query", "spared"), [(4, "count:0", False), (6, "count:0", True), (6, "histogram", False)]
 )
-def test_plans_of_counts_over_many_hidden_states_leave_out_the_bound_for_any_algorithm(kinds, query, tried):
-    """It takes minutes for them, and hardly ever needs less noise; by name it is still tried."""
+def test_counts_over_many_hidden_states_spare_the_bound_for_any_algorithm(kinds, query, spared):
+    """It takes minutes for them, and hardly ever needs less noise."""
     states = 2 * kinds
     model = HiddenStates(transition=np.full((states, states), 1 / states), of=(0,) * kinds + (1,) * kinds)
     problem = Problem(model=model, query=Query.parse(query), lengths=((20, 1),), epsilon=1.0)
     by_name = {mechanism.name: mechanism for mechanism in MECHANISMS}
-    assert by_name["curve-potential"].tried(problem) is tried
-    assert by_name["laplace-hidden"].tried(problem)
+    assert by_name["curve-potential"].spared_by(problem) == ("laplace-hidden" if spared else None)
+    assert by_name["laplace-hidden"].spared_by(problem) is None
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_mechanism_is_left_out_only_where_the_other_one_gives_noise(found, monkeypatch):
+    def find(self, problem):
+        if found:
+            return Calibrated(sigma=9.0)
+        raise NotApplicableError("is above 1 however little privacy loss is spent")
+
+    monkeypatch.setattr(LaplaceHidden, "find", find)
+    monkeypatch.setattr(CurveNoise, "spared_by", lambda self, problem: "laplace-hidden")
+    problem = Problem(model=REGIMES, query=Query.parse("count:active"), lengths=((11 + found, 1),), epsilon=1.0)
+    names = {candidate.mechanism for candidate in plan_problem(problem).candidates}
+    assert ("curve-potential" in names) is not found
+    by_name = plan_problem(problem, only=["curve-potential"]).candidates
+    assert [candidate.applies for candidate in by_name] == [True]

@@ -134,11 +134,11 @@ class CurveNoise(Mechanism):
         self.curve = name
         self.name = f"curve-{name}"
 
-    def tried(self, problem: Problem) -> bool:
-        """In plans, unless another bound serves and this one takes minutes."""
-        from pufferdp.publish.answers.mechanisms.hidden import replaces_potential
+    def spared_by(self, problem: Problem) -> str | None:
+        """The mechanism that makes the bound for any algorithm needless where that bound takes minutes."""
+        from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden, bounds_count
 
-        return super().tried(problem) and not (self.curve == "potential" and replaces_potential(problem))
+        return LaplaceHidden.name if self.curve == "potential" and bounds_count(problem) else None
 
     def holds_for_parts(self, problem: Problem) -> bool:
         """An algorithm of a part is one of the whole series that ignores the rest."""

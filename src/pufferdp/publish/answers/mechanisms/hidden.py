@@ -23,8 +23,8 @@ _TOLERANCE: Final = 2e-3
 """Relative tolerance of the privacy loss."""
 
 
-def replaces_potential(problem: Problem) -> bool:
-    """Whether plans of a count leave out ``curve-potential``, which takes minutes and hardly ever needs less noise."""
+def bounds_count(problem: Problem) -> bool:
+    """Whether this is a count over so many hidden states that the bound for any algorithm takes minutes."""
     model, plain = problem.model, problem.unit is None and problem.secret is None and not problem.endless
     if not (plain and isinstance(model, HiddenSeries) and is_hidden(model)):
         return False
@@ -70,8 +70,7 @@ class LaplaceHidden(Mechanism):
 
         loss = problem.allowed_loss(leakage, lambda epsilon: largest_loss(leakage, epsilon, _TOLERANCE))
         if loss <= 0:
-            way = "; curve-potential, by name, may give noise after some minutes" if replaces_potential(problem) else ""
-            raise NotApplicableError(f"is above {problem.epsilon:g} however little privacy loss is spent{way}")
+            raise NotApplicableError(f"is above {problem.epsilon:g} however little privacy loss is spent")
         if problem.balanced and not problem.noise(lipschitz / loss).balanced:
             raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
         # A loss of 1/σ that is not above the one that was checked.
