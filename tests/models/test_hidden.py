@@ -132,8 +132,7 @@ def test_which_series_are_possible():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", ["count:on", "histogram", "frequency", "sum", "mean"])
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+@pytest.mark.parametrize(("query", "adversary"), [("histogram", "bdp"), ("count:on", "pufferfish")])
 def test_released_and_verified(query, adversary):
     done = release(
         FRAME,
@@ -153,13 +152,6 @@ def test_released_and_verified(query, adversary):
     certificate["noise"]["scale"] *= 0.9  # ten per cent less noise
     certificate["sha256"] = content_hash(certificate)
     assert not verify(certificate).valid
-
-
-@pytest.mark.slow
-def test_noise_is_never_less_than_the_best_curve_says():
-    for adversary in ("bdp", "pufferfish"):
-        best = plan(SENSOR, query="histogram", length=60, epsilon=1.0, adversary=adversary).best
-        assert best.calibration.scale >= 2 / best_curve(SENSOR, 60, adversary).inverse(1.0) * (1 - 1e-12)
 
 
 def test_a_segment_of_a_series_counts_as_part_of_an_endless_one():
