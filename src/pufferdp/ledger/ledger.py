@@ -17,7 +17,7 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, PufferdpError, RefusedError
 from pufferdp.basics.files import canonical_json
-from pufferdp.basics.unforeseen import unforeseen
+from pufferdp.basics.unexpected import describe_unexpected
 from pufferdp.basics.words import a_kind, normalised_identity
 from pufferdp.bounds.curves import curves
 from pufferdp.data.ranges import Ranges
@@ -288,7 +288,7 @@ class Ledger:
         except BaseException as error:
             self._stored.clear()  # what was kept in a transaction that failed is not there
             if applied and isinstance(error, Exception) and not isinstance(error, PufferdpError):
-                raise unknown_charge(self.store.place, unforeseen(error), token) from None
+                raise unknown_charge(self.store.place, describe_unexpected(error), token) from None
             raise
         self._seen |= {receipt.dataset: receipt for receipt in receipts}
         return receipts

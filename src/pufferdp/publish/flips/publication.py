@@ -27,7 +27,7 @@ from pufferdp.basics.errors import (
 from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.basics.unforeseen import system_reason, unforeseen
+from pufferdp.basics.unexpected import system_reason
 from pufferdp.data.csv_stream import Passed, change_file, change_lines, check_lines, count_lines, is_plain
 from pufferdp.data.layout import ROWS, Coding, Counts, Place, hides_values
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -42,7 +42,7 @@ from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, reason_of
 from pufferdp.publish.reading import (
     check_moves,
     check_people,
@@ -526,9 +526,7 @@ class FlipStream(FlipPublication[None]):
 def _why(error: Exception | Interrupted) -> str:
     if isinstance(error, Interrupted):
         return "it was stopped"
-    if isinstance(error, OSError):
-        return system_reason(error)
-    return str(error) if isinstance(error, PufferdpError) else unforeseen(error)
+    return system_reason(error) if isinstance(error, OSError) else reason_of(error)
 
 
 def _shown(error: Exception | Interrupted) -> Exception | Interrupted | None:
