@@ -17,12 +17,12 @@ import numpy as np
 
 from pufferdp.basics.errors import DataError, ValuesError
 from pufferdp.basics.frames import csv_text
-from pufferdp.data.frames.times import SAMPLE, all_times
 from pufferdp.data.layout import Coding, Layout, check_row_order, columns_of, hides_values, read_distance, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import LONGEST_LINE, MISSING_TEXTS, check_line
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, moment_text, read_ends, read_last, read_moment
 from pufferdp.data.rewrite import Codes
+from pufferdp.data.times import SAMPLE, all_times
 from pufferdp.models.chain import Move
 
 _BLOCK: Final = 1 << 22

@@ -88,7 +88,7 @@ def _with_time_index(table: Any) -> tuple[object, str | None]:
         return table, None
     import narwhals as nw
 
-    from pufferdp.data.frames.times import frame_times
+    from pufferdp.data.times import frame_times
 
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index  # periods
     names = ["time" if name is None else str(name) for name in index.names]

@@ -78,7 +78,7 @@ class FileRows:
     @property
     def series(self) -> Series:
         """The rows as one chain, in their order."""
-        return Series(layout=self.table.layout, opened=lambda: self.table)
+        return Series(self.table)
 
     @files.reading()
     def chunks(self, coding: Coding) -> Iterator[Codes]:
