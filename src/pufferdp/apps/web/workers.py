@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pufferdp.apps.web.worker import READY
 from pufferdp.basics.progress import CHARGING
-from pufferdp.basics.scratch import sweep
+from pufferdp.basics.scratch import remove_abandoned
 
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
@@ -181,7 +181,7 @@ class Worker:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
-            await asyncio.to_thread(sweep)  # it could not do so itself
+            await asyncio.to_thread(remove_abandoned)  # it could not do so itself
         if self._pump is not None:
             await self._pump
 
