@@ -13,7 +13,6 @@ import numpy as np
 
 from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordDistributions
-from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunBudget, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
     FlippedSeries,
@@ -23,6 +22,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
     known_mechanism,
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
+from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunBudget, RunsEndedError
 from pufferdp.assess.audit.priors import Prior, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.search import (
     Budget,
@@ -359,7 +359,7 @@ def audit_mechanism(
         ) from None
     finally:
         laboratory.allow_until(math.inf)
-        if made is not mechanism and isinstance(made, LimitedMechanism):
+        if made is not mechanism and isinstance(made, OutsideMechanism):
             made.close()
     attacks = [
         _tested_attack(finding.trial, finding.bound, kind)

@@ -40,8 +40,8 @@ from pufferdp.assess.audit.likelihood import (
     known_emulation,
     learnt_distribution,
 )
-from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
+from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunsEndedError
 from pufferdp.assess.audit.priors import Prior
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
@@ -200,7 +200,7 @@ class Experiment:
     def allow_until(self, elapsed: float) -> None:
         """Raise RunsEndedError from runs that go on when so many seconds of the audit have passed."""
         self.deadline = elapsed
-        if isinstance(self.mechanism, LimitedMechanism):
+        if isinstance(self.mechanism, OutsideMechanism):
             self.mechanism.end_by(time.monotonic() + elapsed - self.budget.elapsed)
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
