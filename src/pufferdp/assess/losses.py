@@ -21,7 +21,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.frames import frame
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
 from pufferdp.bounds.curves import best_curve
@@ -96,17 +96,11 @@ class LossesReport(Paged):
         """What ``pufferdp leakage --losses … --json`` prints."""
         records = listed(self.length, self.worst - 1)
         return {
-            "length": self.length,
-            "adversary": str(self.adversary),
+            **json_values(self, "length adversary worst lower exact upper attack"),
             "largest": self.upper,
-            "worst": self.worst,
-            "lower": self.lower,
-            "exact": self.exact,
-            "upper": self.upper,
             "records": (records + 1).tolist(),
             "dp_epsilon": self.losses[records].tolist(),
             "leakage": self.leakage[records].tolist(),
-            "attack": None if self.attack is None else self.attack.to_dict(),
             "assumption": ASSUMPTION,
         }
 

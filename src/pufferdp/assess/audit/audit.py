@@ -38,7 +38,7 @@ from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import MechanismError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM
 from pufferdp.models.base import Model
@@ -86,23 +86,8 @@ class AuditAttack(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp audit --json`` prints it."""
-        return {
-            "adversary": str(self.adversary),
-            "record": self.record,
-            "knows": self.knows,
-            "event": self.event,
-            "concludes": self.concludes,
-            "instead": self.instead,
-            "shares": list(self.shares),
-            "low": self.low,
-            "high": self.high,
-            "runs": list(self.runs),
-            "lower": _finite(self.lower),
-            "computed": self.computed,
-            "delta": self.delta,
-            "before": self.before,
-            "right": self.right,
-        }
+        names = "adversary record knows event concludes instead shares low high runs lower computed delta before right"
+        return json_values(self, names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,37 +178,12 @@ class AuditReport(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp audit --json`` prints."""
-        return {
-            "lower": _finite(self.lower),
-            "counted": self.counted,
-            "exact": _finite(self.exact),
-            "upper": _finite(self.upper),
-            "attacks": [attack.to_dict() for attack in self.attacks],
-            "upper_delta": self.upper_delta,
-            "claim": {
-                "dp_epsilon": self.dp_epsilon,
-                "dp_delta": self.dp_delta,
-                "lower": self.claim_lower,
-                "refuted": self.refuted,
-            },
-            "refuted": self.refuted,
-            "responds": self.responds,
-            "complete": self.complete,
-            "mechanism": self.mechanism,
-            "adversary": str(self.adversary),
-            "length": self.length,
-            "records": self.records,
-            "curve": self.curve,
-            "holds_for": self.holds_for,
-            "confidence": self.confidence,
-            "tests": self.tests,
-            "tried": self.tried,
-            "calls": self.calls,
-        }
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
+        claim = {**json_values(self, "dp_epsilon dp_delta refuted"), "lower": self.claim_lower}
+        names = (
+            "lower counted exact upper attacks upper_delta refuted responds complete mechanism adversary length "
+            "records curve holds_for confidence tests tried calls"
+        )
+        return {**json_values(self, names), "claim": claim}
 
 
 CALLS: Final = 1_000_000
