@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pufferdp.assess.audit import events
-from pufferdp.assess.audit.events import Bound, Feature, choose_event
+from pufferdp.assess.audit.events import Bound, Event, Feature, as_range, choose_event
 
 G = np.random.default_rng(11)
 
@@ -147,6 +147,22 @@ def test_both_probabilities_are_tested_together() -> None:
     assert Bound(hits=(5, 10), runs=(10, 10), delta=0.05).lower == 0
     assert 0 < Bound(hits=(10, 0), runs=(10, 10), delta=0.05).lower < math.inf
     assert found.shares == (0.1, 0.005)
+
+
+def test_a_ratio_that_grows_with_the_output_is_told_as_a_range() -> None:
+    """One odd output changes nothing; an event of two pieces stays what it is, and so does one of two numbers."""
+    outputs = G.normal(size=(5000, 1))
+    odd = outputs[17, 0] if outputs[17, 0] < 1 else outputs[18, 0]
+    grows = Feature(words="ratio", kind="ratio", ratio=lambda rows: np.where(rows[:, 0] == odd, 9.0, rows[:, 0] ** 3))
+    told = as_range(Event(feature=grows, low=1.0), outputs)
+    assert str(told).startswith("the output is ")
+    assert told.low == pytest.approx(1.0, abs=0.02)
+    assert told.high == math.inf
+    two_pieces = Event(feature=Feature(words="ratio", kind="ratio", ratio=lambda rows: np.abs(rows[:, 0])), low=1.0)
+    assert as_range(two_pieces, outputs) is two_pieces
+    everything = Event(feature=grows, low=-1e9)
+    assert as_range(everything, outputs) is everything
+    assert as_range(Event(feature=grows, low=1.0), np.hstack([outputs, outputs])).feature is grows
 
 
 def test_a_classifier_of_wide_outputs_finds_the_direction() -> None:

@@ -189,6 +189,8 @@ class CountDistributions:
     """Sums that were drawn, by situation and value."""
     mixed: dict[object, tuple[Floats, Floats]] = field(default_factory=dict)
     """Sums and how often they were drawn for each of two values, by situation and values."""
+    name: str = "an emulation"
+    dp_loss: float | None = None
 
     @property
     def words(self) -> str:
@@ -199,6 +201,21 @@ class CountDistributions:
     def sums(self, records: Records) -> Floats:
         """What a data set comes to without noise."""
         return np.asarray(counted(records, len(self.columns)) @ self.columns)
+
+    def run(self, records: Records) -> Outputs:
+        """Outputs drawn from this distribution, in place of the mechanism's."""
+        exact = self.sums(records)
+        noise = self.generator.laplace if self.laplace else self.generator.normal
+        return np.asarray(exact + noise(0.0, self.scale, exact.shape))
+
+    def fits(self, rest: Floats) -> bool:
+        """Whether what is left of outputs beside the sums looks like this noise: Kolmogorov and Smirnov's distance."""
+        from scipy.special import ndtr
+
+        x = np.sort(rest.ravel()) / self.scale
+        below = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2) if self.laplace else ndtr(x)
+        apart = np.abs(below - (np.arange(len(x)) + 0.5) / len(x)).max()
+        return bool(apart < 2.5 / math.sqrt(len(x)))  # true noise lies farther off with probability 1e-5
 
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """A mixture over the counts that were drawn for either value."""
@@ -290,6 +307,37 @@ def learnt_distribution(
     if outputs.shape[1] == prior.chain.size:
         return _learnt_counts(prior, records, outputs, generator)
     return None
+
+
+def emulation(
+    distribution: OutputDistribution | None,
+    prior: Prior,
+    records: Records,
+    outputs: Outputs,
+    generator: np.random.Generator,
+) -> CountDistributions | None:
+    """A distribution in place of a slow mechanism while situations are compared; None where none fits the runs."""
+    if isinstance(prior, ChainPrior) and outputs.shape[1] == 1:
+        distribution = _learnt_sum(prior, records, outputs, generator)
+    if not isinstance(distribution, CountDistributions) or distribution.exact:
+        return None
+    return distribution if distribution.fits(outputs - distribution.sums(records)) else None
+
+
+def _learnt_sum(
+    prior: ChainPrior, records: Records, outputs: Outputs, generator: np.random.Generator
+) -> CountDistributions | None:
+    """One number that adds up over the records, by least squares; whole numbers, or shares of them, where these fit."""
+    counts = counted(records, prior.chain.size).astype(float)
+    added = np.linalg.lstsq(counts, outputs, rcond=None)[0]
+    wide = float((outputs - counts @ added).std())
+    for unit in (1.0, 1 / prior.records):
+        whole = np.round(added / unit) * unit
+        rest = float((outputs - counts @ whole).std())
+        if rest <= wide * (1 + 2 / len(outputs) ** 0.5):
+            added = whole
+            break
+    return _noisy_sums(added, outputs - counts @ added, generator)
 
 
 def _learnt_records(prior: ChainPrior, records: Records, outputs: Outputs) -> RecordDistributions:

@@ -23,15 +23,19 @@ from pufferdp.assess.audit.events import (
     Bound,
     Choice,
     Feature,
+    as_range,
     choose_by_ratio,
     choose_event,
+    scored_by_ratio,
     split_runs,
     weights_of,
 )
 from pufferdp.assess.audit.likelihood import (
     ComputedEvent,
+    CountDistributions,
     OutputDistribution,
     RecordDistributions,
+    emulation,
     known_distribution,
     learnt_distribution,
 )
@@ -74,6 +78,10 @@ class SearchPlan:
     """Share for choosing the event of the winner."""
     test: float = 0.5
     """Share that is left for the test, at least."""
+    emulation: float = 0.15
+    """Share of the time for drawing from an emulation, in place of the mechanism up to here."""
+    confirmation: float = 0.04
+    """Share for a look at an event that was chosen by emulation."""
     searching: float = 0.75
     """Share of the time after which a search is cut short, so that its best trial is tested."""
     late: float = 0.08
@@ -178,6 +186,8 @@ class Experiment:
     """How outputs come from records, where that is known or was learnt."""
     test_seconds: float = math.inf
     """Seconds that the test will have, about."""
+    emulated: CountDistributions | None = None
+    """A distribution like that of a slow mechanism, which is drawn from much faster."""
     least: int = LEAST
     """Runs of one value of one situation, at least."""
     deadline: float = math.inf
@@ -225,12 +235,22 @@ class Experiment:
     def learn(self, prior: Prior) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
         self.distribution = known_distribution(self.mechanism, prior, self.generator)
-        if self.distribution is None and self.width > 1:
+        slow = self.budget.pace * self.budget.calls > self.budget.seconds
+        if self.distribution is None and (self.width > 1 or slow):
             runs = max(self.least, min(_SAMPLE, self.budget.runs(PLAN.preparation), _KEPT // self.width))
             records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
             self.distribution = learnt_distribution(prior, records, outputs, self.generator)
+            if slow:
+                self.emulated = emulation(self.distribution, prior, records, outputs, self.generator)
+
+    def emulation(self, share: float) -> Experiment:
+        """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
+        if self.emulated is None:
+            return self
+        budget = Budget(10 * self.budget.calls, PLAN.emulation * share * self.budget.seconds, clock=self.budget.clock)
+        return replace(self, mechanism=self.emulated, distribution=self.emulated, budget=budget, deadline=math.inf)
 
     def _choose(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
@@ -254,7 +274,7 @@ class Experiment:
             ratio=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
         )
         by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
-        if distribution.exact:
+        if distribution.exact or isinstance(self.mechanism, CountDistributions):
             return by_ratio
         plain = choose_event(first[:_SAMPLE], second[:_SAMPLE], self.tested, self.slack)
         choices = [choice for choice in (by_ratio, plain) if choice is not None]
@@ -287,6 +307,18 @@ class Experiment:
         outputs = self._two_samples(trial, runs)
         choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
         return trial.with_choice(choice)
+
+    def confirm(self, trial: Trial, runs: int) -> Trial:
+        """An event that was chosen by emulation, or one that does better on runs of the mechanism itself."""
+        distribution, pair = self.emulated, (trial.likelier, trial.other)
+        outputs = self._two_samples(trial, runs)
+        choices = [self._choose(trial.situation, pair, outputs[0], outputs[1])]
+        if distribution is not None:
+            ratios = distribution.log_ratio(trial.situation, *pair, outputs[0])
+            event = as_range(trial.choice.event, np.concatenate(outputs))
+            choices.append(scored_by_ratio(event, ratios, outputs[0], outputs[1], self.tested, self.slack))
+        best = max((c for c in choices if c is not None), key=lambda choice: choice.score, default=None)
+        return trial.with_choice(best)
 
     def _two_samples(self, trial: Trial, runs: int) -> tuple[Outputs, Outputs]:
         """Outputs for either value, as many as are kept."""
@@ -498,19 +530,24 @@ class _Search:
     """Situations run so far. Scores of unlike numbers of runs are not compared: fewer runs score less."""
 
     def __init__(self, laboratory: Experiment, adversary: Adversary, movable: bool, share: float) -> None:
-        self.laboratory, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
+        self.itself, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
+        self.laboratory = laboratory
         self.seen: set[object] = set()
         self.best: Trial | None = None
         """The trial to test, also where the search is cut short."""
 
     def find_best(self, wave: Sequence[Situation], prior: Prior, progress: Progress) -> None:
         """From windows over steps around the best to the choice of the event."""
-        laboratory, share = self.laboratory, self.share
-        if not laboratory.budget.timed:
-            laboratory.pilot(wave[0])
-            laboratory.learn(prior)
-        laboratory.tested = max(2 * laboratory.least, laboratory.budget.runs(PLAN.test * share))
-        laboratory.test_seconds = PLAN.test * share * laboratory.budget.seconds
+        itself, share = self.itself, self.share
+        if not itself.budget.timed:
+            itself.pilot(wave[0])
+            itself.learn(prior)
+        itself.tested = max(2 * itself.least, itself.budget.runs(PLAN.test * share))
+        itself.test_seconds = PLAN.test * share * itself.budget.seconds
+        # Those who know all others test the claim: whatever is wrong with a mechanism must be seen, so it runs itself.
+        laboratory = itself if self.adversary is Adversary.DP else itself.emulation(share)
+        if laboratory is not itself:
+            self.laboratory, self.share = laboratory, 1.0
         first = self.refine_best(self.run(wave, PLAN.first_wave, least=1)[: PLAN.kept], PLAN.first_again)
         least = laboratory.least
         while not first and laboratory.least < LEAST:  # few runs show nothing: fewer situations with more runs each
@@ -523,7 +560,9 @@ class _Search:
         path = self.steps(first[0], progress)
         progress("choosing the event")
         self.best = self.refine_best([*path[:2], *first[1:3]], PLAN.finalists)[0]
-        self.best = laboratory.refine(self.best, laboratory.budget.runs(PLAN.choice * share))
+        self.best = laboratory.refine(self.best, laboratory.budget.runs(PLAN.choice * self.share))
+        if laboratory is not itself:
+            self.best = itself.confirm(self.best, itself.budget.runs(PLAN.confirmation * share))
 
     def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> list[Trial]:
         """Each with an equal number of runs from this part of the budget, as many as it has runs for; best first."""
