@@ -218,16 +218,22 @@ def test_an_audit_draws_hidden_states():
         lambda: design_flips(SENSOR, epsilon=1.0, length=20),
         lambda: plan_redaction(SENSOR, private=[3], epsilon=1.0, length=20),
         lambda: plan_flow(SENSOR, length=60, eta=0.1, tau=1.0),
-        lambda: robustness(SENSOR, MarkovChain(transition=np.full((3, 3), 1 / 3)), epsilon=1.0, length=5),
-        lambda: robustness(MarkovChain(transition=np.full((3, 3), 1 / 3)), SENSOR, epsilon=1.0, length=5),
     ],
-    ids=["flip", "redact", "flow", "robustness", "belief"],
+    ids=["flip", "redact", "flow"],
 )
 def test_other_verbs_say_why_not(verb):
     with pytest.raises(PufferdpError) as error:
         verb()
     assert isinstance(error.value, ModelError | NotApplicableError)
     assert "HiddenMarkov" in str(error.value)
+
+
+def test_no_distance_is_computed_from_or_to_hidden_states():
+    chain = MarkovChain(transition=np.full((3, 3), 1 / 3), states=SENSOR.labels)
+    for model, other in ((SENSOR, chain), (chain, SENSOR)):
+        left = robustness(model, other, epsilon=1.0, length=5)
+        assert left.delta == math.inf
+        assert "HiddenMarkov" in left.reason
 
 
 class Fitted:

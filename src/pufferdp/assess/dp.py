@@ -62,7 +62,7 @@ class LeakageReport(Paged):
     curves: dict[str, float | None]
     """A number for every curve; None where it does not apply, or allows no DP loss at all."""
     reasons: dict[str, str]
-    """Why a number is missing."""
+    """Why the number of a curve is missing."""
     exact: float | None
     """The exact leakage, or loss, of the query with Laplace noise; None without a query, or where it is not known."""
     witness: Witness | None

@@ -54,7 +54,7 @@ class LossesReport(Paged):
     """
 
     losses: Floats
-    """DP loss of each record."""
+    """The DP loss that is spent on each record."""
     leakage: Floats
     """No algorithm with these losses leaks more about each record under the model. Of more than 200 records the worst
     one alone has a bracket, which bounds the others. For hidden states and time-of-day chains one bracket of both sides
@@ -68,7 +68,7 @@ class LossesReport(Paged):
 
     @property
     def length(self) -> int:
-        """Number of records."""
+        """Number of records in the series."""
         return len(self.losses)
 
     @property

@@ -113,7 +113,7 @@ class StreamBudget(Paged):
 
     target: float
     length: int | None
-    """Steps; None: forever."""
+    """Number of steps; None for a stream without end."""
     adversary: Adversary
     constant: float
     """What each step may spend where all spend the same."""

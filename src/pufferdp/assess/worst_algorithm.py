@@ -28,12 +28,12 @@ class Question:
 
     first: int
     last: int | None
-    """None: without end."""
+    """None where the records go on without end."""
     states: tuple[str, ...]
-    """What counts as a yes."""
+    """The states that count as a yes."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Distances and states."""
+        """The distances of the records and the states asked for."""
         return {"from": self.first, "to": self.last, "states": list(self.states)}
 
     @property

@@ -293,7 +293,7 @@ class Page:
         return Lines(lines())
 
     async def download(self, request: Request) -> Response:
-        """Something that was made."""
+        """The content of a file that was made here."""
         made = self.session.downloads.things.get(request.path_params["key"], {}).get(request.path_params["name"])
         if made is None:
             return _not_found(request, KeyError("made"))

@@ -31,9 +31,6 @@ from pufferdp.publish.series import Series
 CONFIDENCE: Final = 0.95
 BLOCKS: Final = 40
 """Blocks that a series is cut into, to see how much success varies between them."""
-_DISTRIBUTIONS: Final = 4096
-"""Records whose distributions are looked at where the start is not stationary."""
-_SETTLED: Final = 1e-13
 
 
 def dp_success(epsilon: float, odds: float = 1.0) -> float:
@@ -62,10 +59,10 @@ def prior_odds(model: MarkovChain, length: int) -> float:
         for step in range(1, length):
             after = distribution @ model.transition
             worst = max(worst, float(after.max()))
-            if abs(after - distribution).max() < _SETTLED:
+            if abs(after - distribution).max() < 1e-13:  # it has settled
                 break
             distribution = after
-            if step == _DISTRIBUTIONS:
+            if step == 4096:  # it may still change after as many records as are looked at
                 return math.inf
     return worst / (1 - worst) if worst < 1 else math.inf
 

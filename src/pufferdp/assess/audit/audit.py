@@ -23,7 +23,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunBudget, RunsEndedError
-from pufferdp.assess.audit.priors import Prior, beliefs_of, opposite_records, states_handed_over
+from pufferdp.assess.audit.priors import Prior, opposite_records, priors_of, states_handed_over
 from pufferdp.assess.audit.search import (
     Budget,
     ComputedFinding,
@@ -189,14 +189,8 @@ class AuditReport(Paged):
 CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
 _CLAIM: Final = 0.2
-"""Share of the runs that goes into the DP claim itself."""
-_CLAIM_ERROR: Final = 0.2
-"""Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
-_COMPUTE: Final = 0.1
-"""Share of the time that looking for the worst output of a known distribution may take."""
-_ROUNDING: Final = 1e-9
-_PIECES: Final = 8
-"""Segments of equal outputs that a sentence tells."""
+"""Share of the runs and of the error for the claim itself: many mechanisms leak just what they claim, and are seldom
+accused so."""
 _OUTSIDE: Final = ("python", "command")
 
 
@@ -252,7 +246,7 @@ def audit_mechanism(
     budget = budget or Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
-    priors = beliefs_of(model, length, clip)
+    priors = priors_of(model, length, clip)
     # The audit ends its runs by the clock; the mechanism's own budget is there for those who run it elsewhere.
     allowed = RunBudget(seconds=2 * budget.seconds, calls=2 * budget.calls)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(priors[0]))
@@ -273,7 +267,6 @@ def audit_mechanism(
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
         kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
-        errors = [1.0] if len(kinds) == 1 else [_CLAIM_ERROR, 1 - _CLAIM_ERROR]
         worst = None if curve is None else curve.attack
         likely = [] if worst is None else informed_by(priors[min(worst.model, len(priors) - 1)], worst, data)
         if targets is not None:
@@ -286,17 +279,17 @@ def audit_mechanism(
                 targets=targets,
                 share=share,
                 end=end,
-                delta=error * (1 - confidence),
+                delta=share * (1 - confidence),
                 progress=progress,
                 slack=slacks[kind],
                 likely=likely if kind is adversary else (),
             )
-            for kind, share, end, error in zip(kinds, shares, itertools.accumulate(shares), errors, strict=True)
+            for kind, share, end in zip(kinds, shares, itertools.accumulate(shares), strict=True)
         ]
         computed = None
         if known is not None and isinstance(laboratory.distribution, RecordDistributions) and failing == 0:
             progress("computing the worst output")
-            ends = budget.elapsed + _COMPUTE * budget.seconds
+            ends = budget.elapsed + budget.seconds / 10
             computed = computed_worst(
                 laboratory.distribution,
                 priors,
@@ -404,7 +397,7 @@ def _computed_attack(finding: ComputedFinding, adversary: Adversary, hidden: boo
     """An attack whose probabilities follow from the mechanism's own distribution."""
     event, situation = finding.event, finding.situation
     # Rounded down and up by more than sums of logarithms err.
-    low, high = event.chances[0] * (1 - _ROUNDING), event.chances[1] * (1 + _ROUNDING)
+    low, high = event.chances[0] * (1 - 1e-9), event.chances[1] * (1 + 1e-9)
     lower = proved_leakage(low, high, 0.0)
     attack = _attack(situation, finding.likelier, finding.other, adversary, lower)
     words = _output_words(situation.prior, event, hidden)
@@ -443,8 +436,8 @@ def _output_words(prior: Prior, event: ComputedEvent, hidden: bool) -> str:
         where = f"record {at + 1}" if count == 1 else f"records {at + 1} to {at + count}"
         pieces.append(f"{where} {'is' if count == 1 else 'are'} published as {state}")
         at += count
-    more = len(pieces) - _PIECES
-    return ", ".join(pieces[:_PIECES]) + (f" and so on ({more} more changes)" if more > 0 else "")
+    more = len(pieces) - 8
+    return ", ".join(pieces[:8]) + (f" and so on ({more} more changes)" if more > 0 else "")
 
 
 def _claim_only(attack: AuditAttack, adversary: Adversary) -> bool:

@@ -45,10 +45,10 @@ class Feature:
     spread: bool = True
     """Whether ranges of it are worth trying."""
     ratio: Callable[[Outputs], Floats] | None = None
-    """Of a likelihood ratio."""
+    """Computes a likelihood ratio for each output."""
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """The number for each row."""
+        """The number for each row of outputs."""
         if self.kind == "coordinate":
             return outputs[:, self.at]
         if self.kind == "sum":
@@ -137,7 +137,7 @@ class Event:
     """Sorted single values; a range where there are none."""
 
     def __call__(self, outputs: Outputs) -> npt.NDArray[np.bool_]:
-        """Which outputs are in it."""
+        """Which outputs are in the event."""
         numbers = self.feature(outputs)
         if self.values is None:
             return np.asarray((numbers >= self.low) & (numbers < self.high))

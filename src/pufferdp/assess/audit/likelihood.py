@@ -81,7 +81,7 @@ class RecordDistributions:
 
     @property
     def words(self) -> str:
-        """Computed or estimated."""
+        """Whether the ratio is computed or estimated."""
         how = "computed" if self.exact else "as estimated"
         return f"the logarithm of the likelihood ratio ({how})"
 
@@ -170,7 +170,7 @@ class _Tally:
     """Sums that were drawn, by a number for each."""
 
     hashes: npt.NDArray[np.uint64]
-    """Sorted."""
+    """One number for each sum that was drawn, sorted."""
     sums: Floats
     shares: Floats
 

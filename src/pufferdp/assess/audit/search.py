@@ -49,8 +49,6 @@ from pufferdp.basics.progress import Progress
 
 _KEPT: Final = 2_000_000
 """Numbers of records or outputs held at once, so that memory stays bounded."""
-_SAMPLE: Final = 20_000
-"""Runs that show how outputs are distributed, which of two values of one situation they tell, or how long they take."""
 LEAST: Final = 100
 """Runs of one value of one situation; fewer only where the whole audit has time for few."""
 CHECKPOINTS: Final = ((1 / 16, 0.02), (1 / 8, 0.02), (1 / 4, 0.02), (1 / 2, 0.02), (3 / 4, 0.02), (1.0, 0.9))
@@ -86,6 +84,8 @@ class SearchPlan:
     """Share of the time after which a search is cut short, so that its best trial is tested."""
     late: float = 0.08
     """Share by which a mechanism may be ended later than planned: ending it takes time too."""
+    sample: int = 20_000
+    """Runs that show how outputs are distributed, which value of one situation they tell, or how long they take."""
     kept: int = 8
     """Situations of the first wave that are run again; half as many in each round."""
     rounds: int = 4
@@ -113,7 +113,7 @@ class Budget:
     looked: int = 0
     """Outputs in which an event was looked for."""
     looking: float = 0.0
-    """Seconds that this took."""
+    """Seconds that looking for events took."""
 
     def __post_init__(self) -> None:
         self.began = self.clock() - self.started
@@ -222,7 +222,7 @@ class Experiment:
     def pilot(self, situation: Situation) -> None:
         """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
         budget, size = self.budget, 1
-        while size <= max(LEAST, min(_SAMPLE, budget.calls // 100)):
+        while size <= max(LEAST, min(PLAN.sample, budget.calls // 100)):
             # The first run may also start a process, so its time says little about the next ones.
             expected = budget.inside / 3 if budget.timed <= 1 else size * budget.pace
             if expected > PLAN.preparation * budget.seconds:
@@ -237,7 +237,7 @@ class Experiment:
         self.distribution = known_distribution(self.mechanism, prior, self.generator)
         slow = self.budget.pace * self.budget.calls > self.budget.seconds
         if self.distribution is None and (self.width > 1 or slow):
-            runs = max(self.least, min(_SAMPLE, self.budget.runs(PLAN.preparation), _KEPT // self.width))
+            runs = max(self.least, min(PLAN.sample, self.budget.runs(PLAN.preparation), _KEPT // self.width))
             records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
@@ -249,7 +249,8 @@ class Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
         if self.emulated is None:
             return self
-        budget = Budget(10 * self.budget.calls, PLAN.emulation * share * self.budget.seconds, clock=self.budget.clock)
+        calls = min(200 * PLAN.sample, 10 * self.budget.calls)
+        budget = Budget(calls, PLAN.emulation * share * self.budget.seconds, clock=self.budget.clock)
         return replace(self, mechanism=self.emulated, distribution=self.emulated, budget=budget, deadline=math.inf)
 
     def _choose(
@@ -276,7 +277,7 @@ class Experiment:
         by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
         if distribution.exact or isinstance(self.mechanism, CountDistributions):
             return by_ratio
-        plain = choose_event(first[:_SAMPLE], second[:_SAMPLE], self.tested, self.slack)
+        plain = choose_event(first[: PLAN.sample], second[: PLAN.sample], self.tested, self.slack)
         choices = [choice for choice in (by_ratio, plain) if choice is not None]
         return max(choices, key=lambda choice: choice.score, default=None)
 
@@ -303,7 +304,7 @@ class Experiment:
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
         if self.distribution is not None:
-            runs = min(runs, 10 * _SAMPLE)  # they tell probabilities that are too small to be seen
+            runs = min(runs, 10 * PLAN.sample)  # they tell probabilities that are too small to be seen
         outputs = self._two_samples(trial, runs)
         choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
         return trial.with_choice(choice)
@@ -358,7 +359,7 @@ class Experiment:
         """Runs that are left and have time; looking at outputs may take longer than making them."""
         budget = self.budget
         started = budget.clock()
-        size = max(self.least, min(_SAMPLE, budget.runs(PLAN.preparation)))
+        size = max(self.least, min(PLAN.sample, budget.runs(PLAN.preparation)))
         for outputs in self.outputs(trial.situation, trial.other, size):
             trial.choice.event(outputs)
         pace = max(1e-9, budget.clock() - started) / size
@@ -571,7 +572,10 @@ class _Search:
         runs = budget.runs(part * self.share)
         situations = _spread(situations, max(least, runs // (2 * self.laboratory.least)))
         values = sum(len(s.values()) for s in situations)
-        size = min(_SAMPLE, max(self.laboratory.least, runs // max(1, values)))
+        most = (
+            PLAN.sample if self.laboratory.distribution is None else PLAN.sample // 5
+        )  # ratios tell more, and take longer
+        size = min(most, max(self.laboratory.least, runs // max(1, values)))
         for situation in situations:
             if out and budget.elapsed > until:
                 break

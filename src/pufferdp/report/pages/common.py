@@ -248,5 +248,5 @@ def rows_left_out(rows: int, columns: int = 0, thing: str = "row") -> str:
 
 
 def leak(value: float) -> str:
-    """A leakage, rounded up."""
+    """A leakage in words, rounded up."""
     return up_to(value) if math.isfinite(value) else "everything"

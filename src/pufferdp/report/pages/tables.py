@@ -33,16 +33,10 @@ MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""
 MOST_COLUMNS: Final = 20
 """Of a wider one the first columns; in a terminal as many as fit."""
-_LONGEST: Final = 40
-"""Signs of a name."""
 _MOST_STATES: Final = 8
 """Columns of a table of pairs."""
 MOST_DRAWN: Final = 1_000
 """Groups in a figure: each then has two pixels of the widest figure."""
-_WIDEST: Final = 14.0
-"""Inches of the widest figure."""
-_SPOKEN: Final = 30
-"""Groups whose numbers are in the text that stands for a figure."""
 _PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
 """Questions whose numbers are about pairs: what stands between the two names, and what the corner says."""
 
@@ -91,15 +85,15 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
     title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
     title += "" if unknown else f"; whiskers hold each true value with probability {sure}"
     title += f"; {left_out(len(present))}" if len(present) > len(drawn) else ""
-    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names[:_SPOKEN], values, strict=False))
-    spoken += "; …" if len(drawn) > _SPOKEN else ""
+    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names[:30], values, strict=False))
+    spoken += "; …" if len(drawn) > 30 else ""
     return Chart(
         title=title,
         x=Axis(scale="names", names=names),
         y=Axis(name=column),
         layers=tuple(layers),
         alt=f"The released {column} of {len(drawn)} of {certificate['groups']['count']} groups: {spoken}.",
-        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), _WIDEST),
+        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), 14.0),
         height=4.0,
     )
 
@@ -198,7 +192,7 @@ def _first(names: list[str], cells: list[tuple[str, ...]], rows: int, keys: int,
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return name if len(name) <= 40 else f"{name[:39]}…"
 
 
 def _cell(cell: Any) -> str:

@@ -181,6 +181,7 @@ def outside_mechanism(
         budget: time, calls and patience.
         progress: called with a few words while it runs.
     """
+    limits = budget or RunBudget()
     if not isinstance(thing, str):
         called = _name_of(thing)
         ready: Loaded | None = load_thing(
@@ -191,7 +192,7 @@ def outside_mechanism(
         if kind == "command":
             if query is not None or batched:
                 raise ParameterError("a command reads the data sets themselves: leave query and batched out")
-            ready = Loaded(command_answers(_words_of(where, values)), unit="line")
+            ready = Loaded(command_answers(_words_of(where, values), limits.memory), unit="line")
         else:
             ready = None
 
@@ -199,7 +200,7 @@ def outside_mechanism(
         return ready or load_thing(import_function(where, called), query, batched, d_in)
 
     return OutsideMechanism(
-        name=name or called, load=load, declared=dp_loss, values=values, budget=budget or RunBudget(), progress=progress
+        name=name or called, load=load, declared=dp_loss, values=values, budget=limits, progress=progress
     )
 
 

@@ -327,7 +327,7 @@ def batches(function: Callable[[Any], Any]) -> Callable[[npt.NDArray[Any]], Iter
     return lambda rows: (function(rows[at : at + _MOST_NUMBERS].copy()) for at in range(0, len(rows), _MOST_NUMBERS))
 
 
-def command_answers(words: Sequence[str]) -> Callable[[npt.NDArray[Any]], Iterator[list[float]]]:
+def command_answers(words: Sequence[str], memory: int) -> Callable[[npt.NDArray[Any]], Iterator[list[float]]]:
     """The answers of a command: it is started once for all rows and ends with all that it started."""
 
     def answers(rows: npt.NDArray[Any]) -> Iterator[list[float]]:
@@ -335,7 +335,11 @@ def command_answers(words: Sequence[str]) -> Callable[[npt.NDArray[Any]], Iterat
         with tempfile.TemporaryFile() as given:
             given.writelines(",".join(map(str, row)).encode() + b"\n" for row in rows.tolist())
             given.seek(0)
-            process = subprocess.Popen(words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            # It begins without what this process has, so its limit is the memory alone.
+            limit = partial(supervisor.set_limits, {"RLIMIT_DATA": memory})
+            process = subprocess.Popen(
+                words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit
+            )
         assert process.stdout is not None
         assert process.stderr is not None
         written = deque[bytes](maxlen=2)  # the end of what it writes to stderr, read all the while

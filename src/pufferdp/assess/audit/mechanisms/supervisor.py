@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from glob import glob
 
@@ -132,15 +132,19 @@ def _reap(pid: int, codes: list[int | None], seconds: float) -> bool:
 
 def _restrict(memory: int, processes: int) -> None:
     """Limit memory beyond what this process has, and processes beyond those that its user has."""
-    import resource
-
     data, threads = 0, 0
     with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
         data = 1024 * next(int(line.split()[1]) for line in file if line.startswith("VmData"))
     for tasks in glob("/proc/[0-9]*/task"):
         with suppress(OSError):
             threads += len(os.listdir(tasks)) * (os.stat(tasks).st_uid == os.getuid())
-    limits = {"RLIMIT_DATA": data + memory, "RLIMIT_NPROC": threads + processes, "RLIMIT_CORE": 0}
+    set_limits({"RLIMIT_DATA": data + memory, "RLIMIT_NPROC": threads + processes, "RLIMIT_CORE": 0})
+
+
+def set_limits(limits: Mapping[str, int]) -> None:
+    """Limit this process and those that it starts, as far as the system knows such limits."""
+    import resource
+
     for name, value in limits.items():
         with suppress(ValueError, OSError, AttributeError):
             kind = getattr(resource, name)
