@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, get_type_hints
 
 import typer
 
@@ -171,6 +173,85 @@ Overwrite = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """How the rows of the data are read."""
+
+    order: Order = None
+    rows_in_order: RowsInOrder = False
+    by: By = None
+    restart: Restart = None
+    independent: Independent = False
+    missing: Missing = "refuse"
+    first: First = None
+    last: Last = None
+    bins: Bins = None
+
+    def layout(self) -> dict[str, Any]:
+        """The arguments that say how rows become series."""
+        return {
+            "order": order_of(self.order, self.rows_in_order),
+            "by": self.by,
+            "restart": distance_of(self.restart),
+            "independent": self.independent,
+            "missing": self.missing,
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the library for all of them."""
+        return {**self.layout(), "first": self.first, "last": self.last, "bins": self.bins}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Where a release is charged."""
+
+    ledger: LedgerPlace = None
+    dataset: DatasetName = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedAccount(Account):
+    """Where a release is charged, and whether it is made although the data contradict the model."""
+
+    accept_misfit: AcceptMisfit = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What is drawn, written and printed of a result."""
+
+    figure: FigureFile = None
+    report: ReportFile = None
+    overwrite: Overwrite = False
+    seed: Seed = None
+    as_json: AsJson = False
+
+
+def expanded(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb whose groups of options, which are dataclasses, are parameters one by one, as typer reads them."""
+    parameters, groups = list[Parameter](), dict[str, Any]()
+    for name, parameter in signature(verb, eval_str=True).parameters.items():
+        if not is_dataclass(parameter.annotation):
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            continue
+        groups[name] = group = parameter.annotation
+        hints = get_type_hints(group, include_extras=True)
+        for field in fields(group):
+            default = Parameter.empty if field.default is MISSING else field.default
+            kind = Parameter.KEYWORD_ONLY
+            parameters.append(Parameter(field.name, kind, default=default, annotation=hints[field.name]))
+
+    def run(**given: Any) -> None:
+        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        verb(**given, **made)
+
+    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(run)["__signature__"] = Signature(parameters)
+    return run
+
+
 def number(name: str, value: str) -> float:
     """A number from the command line, or a refusal that names the option."""
     try:
@@ -232,19 +313,18 @@ def numbers(name: str, value: str) -> list[float]:
     return [number(name, part) for part in value.split(",")]
 
 
-def epsilon_of(
-    value: str, ledger: str | None, dataset: str | None, first: str | None = None, last: str | None = None
-) -> float:
+def epsilon_of(value: str, account: Account, rows: Rows) -> float:
     """The guarantee. ``left`` is refused with what is left: a guarantee is read and typed, never guessed."""
     if value.strip() != "left":
         return guaranteed(value)
-    if ledger is None or dataset is None:
+    dataset, first, last = account.dataset, rows.first, rows.last
+    if account.ledger is None or dataset is None:
         raise ParameterError("epsilon is 'left'; it must be a number, and no ledger says what is left", value=value)
     from pufferdp.basics.checks import MOST_RECORDS
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.ledger.refusals import down
 
-    with Ledger(ledger) as budget_ledger:
+    with Ledger(account.ledger) as budget_ledger:
         longest = budget_ledger.dataset(dataset).longest or MOST_RECORDS
         ranges = budget_ledger.ranges(dataset, first=first, last=last, otherwise="order")
         remaining = budget_ledger.remaining(
@@ -291,17 +371,17 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
         delivery.show(result, lambda: text, as_json)
 
 
-def balance_text(ledger: str | None, dataset: str | None) -> str:
+def balance_text(account: Account) -> str:
     """A line about where the data set stands after a release that was charged; nothing where none was."""
-    if ledger is None or dataset is None:
+    if account.ledger is None or account.dataset is None:
         return ""
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.report.pages.ledger import balance_words
     from pufferdp.report.text import blocks_text
 
     try:
-        with Ledger(ledger) as budget_ledger:
-            return blocks_text([balance_words(budget_ledger.dataset(dataset))]) + "\n"
+        with Ledger(account.ledger) as budget_ledger:
+            return blocks_text([balance_words(budget_ledger.dataset(account.dataset))]) + "\n"
     except PufferdpError as error:  # the release is made, and is shown all the same
         return f"What is left of the budget could not be read: {error}.\n"
 
@@ -317,7 +397,7 @@ class Certified(Protocol):
     """What a verb published, with its certificate."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The option for the file of the whole answer."""
 
 
 def deliver(
@@ -325,7 +405,7 @@ def deliver(
     outputs: Outputs,
     progress: Callable[[str], None],
     draw: Callable[[dict[str, Any], Path], None],
-    account: tuple[str | None, str | None],
+    account: Account,
     out: str | None,
     as_json: bool,
     signer: Signer | None = None,
@@ -337,7 +417,7 @@ def deliver(
         outputs: where it goes.
         progress: told what is going on.
         draw: makes the figure of a certificate.
-        account: the ledger and the data set, where it was charged.
+        account: where it was charged.
         out: the file, as it was named.
         as_json: whether JSON is shown.
         signer: who signs the certificate, where anybody does.
@@ -346,9 +426,7 @@ def deliver(
     content |= outputs.signature(signer, content["certificate"])
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         delivery.json("out", content)
-        delivery.show(
-            content, lambda: f"{result}\n{balance_text(*account)}{kept_text(out, delivery)}".rstrip(), as_json
-        )
+        delivery.show(content, lambda: f"{result}\n{balance_text(account)}{kept_text(out, delivery)}".rstrip(), as_json)
         progress("drawing")
         delivery.write("figure", lambda path: draw(content["certificate"], path))
         progress("writing the report")
@@ -406,7 +484,7 @@ class Progress:
             self._thread.start()
 
     def stop(self) -> None:
-        """End, and clear the line."""
+        """End the progress and clear its line."""
         self._done.set()
         if self._stream is not None:
             self._thread.join()
