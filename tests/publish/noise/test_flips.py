@@ -11,7 +11,7 @@ from scipy import stats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.publish.noise import SeededSampler, SystemSampler, drawn_channel, pass_channel, thresholds
 
-RARE = 1e-6
+RARE = 1e-9
 
 
 class Scripted:
