@@ -9,8 +9,10 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
+from pufferdp.data.reading_options import OrderOptions
 
 
+@options.grouped
 def attack(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain that attackers know.")],
     data: Annotated[str | None, typer.Argument(help="A privatised series: CSV or Parquet; none with --length.")] = None,
@@ -19,8 +21,8 @@ def attack(
         str | None, typer.Option("--rho", help="Probability of a flip: R0,R1 for two states, or one for any number.")
     ] = None,
     truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
+    *,
+    rows: OrderOptions,
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: draw series of this many records.")
     ] = None,
@@ -50,7 +52,7 @@ def attack(
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a privatised series) or --length (series drawn from the model)")
     drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
-    order = options.order_of(order, rows_in_order)
+    order = rows.parameters()["order"]
     read = {"column": column, "rho": rho, "truth": truth, "order": order}
     for name, value in drawn.items() if data is not None else read.items():
         if value is not None:

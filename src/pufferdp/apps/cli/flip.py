@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +11,39 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, silence
 from pufferdp.basics.errors import ParameterError
+from pufferdp.data.reading_options import ReadingOptions
 
 
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """How the states of records are changed."""
+
+    optimise: Annotated[
+        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
+    ] = False
+    noise_chain: Annotated[
+        str | None,
+        typer.Option(
+            "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
+        ),
+    ] = None
+    seed: options.Seed = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Where the series goes, and how the result is shown."""
+
+    out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None
+    certificate: Annotated[
+        str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
+    ] = None
+    report: options.ReportFile = None
+    overwrite: options.Overwrite = False
+    as_json: options.AsJson = False
+
+
+@options.grouped
 def flip(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a chain or a list of chains.")],
     epsilon: options.Epsilon,
@@ -23,35 +55,11 @@ def flip(
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: show the design for this many records.")
     ] = None,
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
-    by: options.By = None,
-    restart: options.Restart = None,
-    independent: options.Independent = False,
-    missing: options.Missing = "refuse",
-    first: options.First = None,
-    last: options.Last = None,
-    bins: options.Bins = None,
-    optimise: Annotated[
-        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
-    ] = False,
-    noise_chain: Annotated[
-        str | None,
-        typer.Option(
-            "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
-        ),
-    ] = None,
-    ledger: options.LedgerPlace = None,
-    dataset: options.DatasetName = None,
-    accept_misfit: options.AcceptMisfit = False,
-    out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None,
-    certificate: Annotated[
-        str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
-    ] = None,
-    report: options.ReportFile = None,
-    overwrite: options.Overwrite = False,
-    seed: options.Seed = None,
-    as_json: options.AsJson = False,
+    *,
+    reading: ReadingOptions,
+    channel: Channel,
+    account: options.CheckedAccount,
+    shown: Shown,
 ) -> None:
     """Sanitise a series record by record, so that it can be published once and used for anything."""
     from pufferdp.basics import checks
@@ -60,28 +68,28 @@ def flip(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
-    out = options.out_file(out, f"{options.stem(data)}.flipped.csv")
+    out = options.out_file(shown.out, f"{options.stem(data)}.flipped.csv")
     outputs = Outputs(
-        {"out": out, "certificate": certificate, "report": report},
-        sources={"the data": data, "the model": model, "the chain of the noise": noise_chain},
-        ledger=ledger,
-        overwrite=overwrite,
+        {"out": out, "certificate": shown.certificate, "report": shown.report},
+        sources={"the data": data, "the model": model, "the chain of the noise": channel.noise_chain},
+        ledger=account.ledger,
+        overwrite=shown.overwrite,
         whole=("certificate",),
     )
     prior, number = load_model(model), options.guaranteed(epsilon)
-    noise = None if noise_chain is None else load_model(noise_chain)
+    noise = None if channel.noise_chain is None else load_model(channel.noise_chain)
     if data is None or length is not None:
-        if ledger is not None or dataset is not None:
+        if account.ledger is not None or account.dataset is not None:
             raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
         records = checks.length((length or "").strip())
         with options.progress() as progress:
             progress("choosing the channel")
             design = design_flips(
-                prior, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
+                prior, number, length=records, adversary=adversary, optimise=channel.optimise, noise_chain=noise
             )
             content = design.to_dict()
             with outputs.delivery(content) as delivery:
-                delivery.show(content, lambda: str(design), as_json)
+                delivery.show(content, lambda: str(design), shown.as_json)
                 delivery.report(design)
         return
     if column is None:
@@ -91,30 +99,24 @@ def flip(
         "column": column,
         "epsilon": number,
         "adversary": adversary,
-        "order": options.order_of(order, rows_in_order),
-        "by": by,
-        "missing": missing,
-        "first": first,
-        "last": last,
-        "bins": bins,
-        "optimise": optimise,
+        **reading.parameters(),
+        "optimise": channel.optimise,
         "noise_chain": noise,
-        "sampler": options.sampler_of(seed),
-        "ledger": ledger,
-        "dataset": dataset,
-        "accept_misfit": accept_misfit,
+        "sampler": options.sampler_of(channel.seed),
+        **vars(account),
     }
     if data == "-":
         from pufferdp.publish.flips.publication import flip_stream
 
-        for name, value in (("out", out), ("restart", restart)):
+        for name, value in (("out", out), ("restart", reading.restart)):
             if value is not None:
                 raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
-        if as_json:
+        if shown.as_json:
             raise ParameterError("a stream goes to stdout, which cannot also carry --json; use --certificate FILE")
         if sys.stdin is None or sys.stdout is None:
             raise ParameterError("stdin or stdout is closed; a stream comes from one and goes to the other")
-        result = outputs.make(lambda: flip_stream(sys.stdin.buffer, sys.stdout.buffer, **request))
+        streamed = {name: value for name, value in request.items() if name not in ("restart", "independent")}
+        result = outputs.make(lambda: flip_stream(sys.stdin.buffer, sys.stdout.buffer, **streamed))
         if outputs.accident:
             silence(sys.stdout)  # it may be what failed
         if outputs.stopped is not None:
@@ -124,7 +126,7 @@ def flip(
             delivery.json("certificate", content["certificate"])
             delivery.show(
                 content,
-                lambda: f"{result}\n{options.balance_text(ledger, dataset)}".rstrip(),
+                lambda: f"{result}\n{options.balance_text(account)}".rstrip(),
                 as_json=False,
                 stream=sys.stderr,
             )
@@ -140,10 +142,8 @@ def flip(
         result = outputs.make(
             lambda: make_flip(
                 data,
-                restart=options.distance_of(restart),
-                independent=independent,
                 out=out,
-                overwrite=overwrite,
+                overwrite=shown.overwrite,
                 progress=progress,
                 **request,
             )
@@ -156,11 +156,11 @@ def flip(
                 lambda: "\n".join(
                     (
                         f"{result}",
-                        f"{options.balance_text(ledger, dataset)}Series: {content['out']}",
-                        options.kept_text(certificate, delivery, "certificate"),
+                        f"{options.balance_text(account)}Series: {content['out']}",
+                        options.kept_text(shown.certificate, delivery, "certificate"),
                     )
                 ).rstrip(),
-                as_json,
+                shown.as_json,
             )
             progress("writing the report")
             delivery.report(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,6 +14,7 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
+from pufferdp.data.reading_options import ReadingOptions
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
@@ -59,56 +61,57 @@ def release_each(
             delivery.show(content, lambda: f"{result}{where}", as_json)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked, and what is guaranteed about the answer."""
+
+    query: options.Queries
+    epsilon: options.Epsilon
+    unit: options.UnitName = None
+    adversary: options.AdversaryName = "bdp"
+    delta: options.Delta = None
+    secrets: options.SecretsFile = None
+    clip: options.Clip = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """The rows and columns of a table."""
+
+    per: options.Per = None
+    groups: Annotated[
+        str | None, typer.Option("--groups", help="The rows of --per person or COLUMN: a,b,c or a file of names.")
+    ] = None
+    split: options.Split = None
+    sizes: options.Sizes = "exact"
+
+
+@options.grouped
 def release(
     data: options.Data,
     column: options.Column,
-    query: options.Queries,
-    epsilon: options.Epsilon,
+    question: Question,
+    *,
     model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None,
     models: Annotated[
         str | None,
         typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
     ] = None,
-    unit: options.UnitName = None,
-    adversary: options.AdversaryName = "bdp",
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
-    by: options.By = None,
-    restart: options.Restart = None,
-    independent: options.Independent = False,
-    missing: options.Missing = "refuse",
-    first: options.First = None,
-    last: options.Last = None,
-    bins: options.Bins = None,
+    reading: ReadingOptions,
     id: Annotated[
         str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
     ] = None,
-    secrets: options.SecretsFile = None,
-    clip: options.Clip = None,
-    per: options.Per = None,
-    groups: Annotated[
-        str | None, typer.Option("--groups", help="The rows of --per person or COLUMN: a,b,c or a file of names.")
-    ] = None,
-    split: options.Split = None,
-    sizes: options.Sizes = "exact",
-    mechanism: options.MechanismName = None,
-    beta: options.Beta = "0.05",
-    delta: options.Delta = None,
-    ledger: options.LedgerPlace = None,
-    dataset: options.DatasetName = None,
-    accept_misfit: options.AcceptMisfit = False,
+    table: TableOptions,
+    drawing: options.Drawing,
+    account: options.CheckedAccount,
     out: Annotated[
         str | None,
         typer.Option("--out", help="Write answer and certificate to this JSON file; a table also to .csv or .parquet."),
     ] = None,
-    figure: options.FigureFile = None,
-    report: options.ReportFile = None,
-    overwrite: options.Overwrite = False,
     sign: Annotated[
         str | None, typer.Option("--sign", help="Private Ed25519 key (PEM) that signs the certificate.")
     ] = None,
-    seed: options.Seed = None,
-    as_json: options.AsJson = False,
+    shown: options.Shown,
 ) -> None:
     """Release an answer with noise that meets the guarantee, and its certificate; with --models, one for each person.
 
@@ -125,67 +128,61 @@ def release(
         raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
     if models is not None:
         for name, value in {
-            "--bins": bins,
+            "--bins": reading.bins,
             "--id": id,
-            "--secrets": secrets,
-            "--delta": delta,
-            "--unit": unit,
-            "--figure": figure,
-            "--report": report,
-            "--per": per or None,
-            "--groups": groups,
-            "--split": split,
-            "--sizes": None if sizes == "exact" else sizes,
+            "--secrets": question.secrets,
+            "--delta": question.delta,
+            "--unit": question.unit,
+            "--figure": shown.figure,
+            "--report": shown.report,
+            "--per": table.per or None,
+            "--groups": table.groups,
+            "--split": table.split,
+            "--sizes": None if table.sizes == "exact" else table.sizes,
             "--sign": sign,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
-        if len(query) > 1:
+        if len(question.query) > 1:
             raise ParameterError(
                 "several queries make a table, which has one model for all its people: use --model, or ask one query"
             )
     request: dict[str, Any] = {
         "column": column,
-        "query": query[0],
-        "epsilon": options.epsilon_of(epsilon, ledger, dataset, first, last),
-        "adversary": adversary,
-        "order": options.order_of(order, rows_in_order),
-        "by": by,
-        "restart": options.distance_of(restart),
-        "independent": independent,
-        "missing": missing,
-        "first": first,
-        "last": last,
-        "clip": options.pair(clip),
-        "mechanism": mechanism,
-        "beta": options.number("beta", beta),
-        "sampler": options.sampler_of(seed),
-        "ledger": ledger,
-        "dataset": dataset,
-        "accept_misfit": accept_misfit,
+        "query": question.query[0],
+        "epsilon": options.epsilon_of(question.epsilon, account, reading.first, reading.last),
+        "adversary": question.adversary,
+        **reading.parameters(),
+        "clip": options.pair(question.clip),
+        "mechanism": drawing.mechanism,
+        "beta": options.number("beta", drawing.beta),
+        "sampler": options.sampler_of(drawing.seed),
+        **vars(account),
     }
     if models is not None:
-        return release_each(data, models, request, out, overwrite, as_json)
+        del request["bins"]
+        return release_each(data, models, request, out, shown.overwrite, shown.as_json)
     assert model is not None
     out = options.out_file(out, "release.json")
+    secrets, queries = question.secrets, question.query
     own = None if secrets is None else load_secrets(secrets)
-    asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": per or None, "groups": groups}
-    asked["sizes"] = sizes
-    asked |= {"split": options.numbers("split", split)} if split is not None else {}
+    asked: dict[str, Any] = {"query": queries if len(queries) > 1 else queries[0], "per": table.per or None}
+    asked |= {"groups": table.groups, "sizes": table.sizes}
+    asked |= {"split": options.numbers("split", table.split)} if table.split is not None else {}
     # A release that cannot be kept is not made.
-    places = {"out": out, "figure": figure, "report": report}
-    table = asks_table(asked["query"], per)
-    parted = out is not None and table and certificate_file(out) is not None
+    places = {"out": out, "figure": shown.figure, "report": shown.report}
+    is_table = asks_table(asked["query"], table.per)
+    parted = out is not None and is_table and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
         places,
         sources={"the data": data, "the model": model, "the secrets": secrets, "the key": sign},
-        ledger=ledger,
-        overwrite=overwrite,
+        ledger=account.ledger,
+        overwrite=shown.overwrite,
         whole=("out", "certificate") if parted else ("out",),
         together=parted,
     )
-    if out is not None and not table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
+    if out is not None and not is_table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
         raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
     signer = None if sign is None else Signer(sign)
     prior = load_model(model)
@@ -194,20 +191,19 @@ def release(
             lambda: make_release(
                 data,
                 model=prior,
-                bins=bins,
                 id=id,
                 secrets=own,
-                delta=0.0 if delta is None else options.number("delta", delta),
-                unit=unit,
+                delta=0.0 if question.delta is None else options.number("delta", question.delta),
+                unit=question.unit,
                 reserved_space=reserved_space,
                 **{**request, **asked},
                 progress=progress,
             )
         )
-        if table:
-            deliver_table(result, outputs, progress, (ledger, dataset), out, as_json, signer)
+        if is_table:
+            deliver_table(result, outputs, progress, account, out, shown.as_json, signer)
         else:
-            options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)
+            options.deliver(result, outputs, progress, _draw, account, out, shown.as_json, signer)
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:
@@ -230,7 +226,7 @@ def deliver_table(
     result: TableRelease,
     outputs: Outputs,
     progress: options.Progress,
-    account: tuple[str | None, str | None],
+    account: options.Account,
     out: str | None,
     as_json: bool,
     signer: Signer | None = None,
@@ -257,7 +253,7 @@ def deliver_table(
             if out is not None:
                 shown = {"out": f"Table: {out}", "certificate": f"Certificate: {certificate}"}
                 where = "\n".join(line for name, line in shown.items() if delivery.has(name))
-            return f"{result}\n{options.balance_text(*account)}{where}".rstrip()
+            return f"{result}\n{options.balance_text(account)}{where}".rstrip()
 
         delivery.show(content, text, as_json)
         if as_json:  # the text has them
