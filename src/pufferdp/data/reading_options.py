@@ -65,8 +65,8 @@ class OrderOptions:
     order: Order = None
     rows_in_order: RowsInOrder = False
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters by which a Python function reads the series so."""
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by which a Python function reads the series so."""
         if self.rows_in_order and self.order is not None:
             raise ParameterError(
                 f"--order {self.order} and --rows-in-order are both given; use one of them", value=self.order
@@ -87,6 +87,10 @@ class ReadingOptions(OrderOptions):
     last: Last = None
     bins: Bins = None
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters by which a Python function reads the series so."""
-        return {**super().parameters(), "restart": parse_distance(self.restart)}
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by which a Python function reads the series so."""
+        return {**super().arguments(), "restart": parse_distance(self.restart)}
+
+    def layout(self) -> dict[str, Any]:
+        """The arguments that say how rows become series, whatever part of them is read."""
+        return {name: value for name, value in self.arguments().items() if name not in ("first", "last", "bins")}

@@ -427,10 +427,8 @@ class Series:
         By slot of the record before, state before, state and steps. At the start of a chain the state before is -1,
         and the slot is that of the first record.
         """
-        found: Counter[tuple[int, int, int, int]] = Counter()
-        for counted in self.slot_moves_of_people(coding, period, slots).values():
-            found.update(counted)
-        return dict(found)
+        counted = self.slot_moves_of_people(coding, period, slots).values()
+        return dict(sum(map(Counter, counted), Counter[tuple[int, int, int, int]]()))
 
     @reading()
     def slot_moves_of_people(

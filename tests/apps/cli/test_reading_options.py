@@ -11,6 +11,7 @@ import pytest
 
 import pufferdp
 from pufferdp.apps.cli import fit, flip, flow, redact, release
+from pufferdp.apps.cli.options import expanded
 from pufferdp.apps.web.requests import Reading
 from pufferdp.data.reading_options import ReadingOptions
 
@@ -22,12 +23,12 @@ DECLARED = {field.name: field.default for field in fields(ReadingOptions)}
 )
 def test_python(function: Callable[..., Any]) -> None:
     given = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
-    assert {name: given[name] for name in ReadingOptions().parameters()} == ReadingOptions().parameters()
+    assert {name: given[name] for name in ReadingOptions().arguments()} == ReadingOptions().arguments()
 
 
 @pytest.mark.parametrize("command", [fit.fit, flip.flip, flow.flow, redact.redact, release.release])
 def test_command_line(command: Callable[..., Any]) -> None:
-    given = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+    given = {name: parameter.default for name, parameter in inspect.signature(expanded(command)).parameters.items()}
     assert {name: given[name] for name in DECLARED} == DECLARED
 
 

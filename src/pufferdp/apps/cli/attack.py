@@ -12,7 +12,6 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.data.reading_options import OrderOptions
 
 
-@options.grouped
 def attack(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain that attackers know.")],
     data: Annotated[str | None, typer.Argument(help="A privatised series: CSV or Parquet; none with --length.")] = None,
@@ -52,7 +51,7 @@ def attack(
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a privatised series) or --length (series drawn from the model)")
     drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
-    order = rows.parameters()["order"]
+    order = rows.arguments()["order"]
     read = {"column": column, "rho": rho, "truth": truth, "order": order}
     for name, value in drawn.items() if data is not None else read.items():
         if value is not None:

@@ -10,13 +10,15 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.flags import advised, methods
 from pufferdp.apps.outputs import Outputs, plain_json
-from pufferdp.data.reading_options import ReadingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class FamilyOptions:
-    """Which family of models is fitted."""
+class Fitting:
+    """Which family of models is fitted, and how."""
 
+    confidence: Annotated[
+        str | None, typer.Option("--confidence", help="Write a class that contains the truth with this probability.")
+    ] = None
     start: Annotated[str, typer.Option("--start", help="Start of the fitted chain: stationary or any.")] = "stationary"
     states: Annotated[
         str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
@@ -33,6 +35,10 @@ class FamilyOptions:
             "--clock", help="Slots of a time-of-day model: hour (of the day), day (of the week), or slots in a day."
         ),
     ] = None
+    prior: Annotated[
+        str | None,
+        typer.Option("--prior", help="Number added to every transition count (private fits: 0.5 by default)."),
+    ] = None
     memory: Annotated[
         str | None, typer.Option("--memory", help="Order of the chain: how many records the next one depends on.")
     ] = None
@@ -40,16 +46,6 @@ class FamilyOptions:
     as_states: Annotated[
         bool, typer.Option("--as-states", help="Take the numbers of the column as states, however many there are.")
     ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counting:
-    """How transitions are counted, and whether the model is checked."""
-
-    prior: Annotated[
-        str | None,
-        typer.Option("--prior", help="Number added to every transition count (private fits: 0.5 by default)."),
-    ] = None
     checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Ask whether the model describes the data.")] = (
         True
     )
@@ -58,17 +54,11 @@ class Counting:
     ] = None
 
 
-@options.grouped
 def fit(
     data: options.Data,
     column: options.Column,
-    *,
-    confidence: Annotated[
-        str | None, typer.Option("--confidence", help="Write a class that contains the truth with this probability.")
-    ] = None,
-    reading: ReadingOptions,
-    family: FamilyOptions,
-    counting: Counting,
+    rows: options.Rows,
+    fitting: Fitting,
     account: options.Account,
     out: Annotated[str | None, typer.Option("--out", help="Write the model to this file.")] = None,
     figure: options.FigureFile = None,
@@ -82,9 +72,12 @@ def fit(
     from pufferdp.publish.fits.publication import fit as make_fit
     from pufferdp.report.pages.fits import fit_chart
 
-    if family.start not in ("stationary", "any"):
-        raise ParameterError(f"start is {family.start!r}; it must be stationary or any", value=family.start)
-    if figure is not None and (counting.dp_epsilon is not None or not counting.checks):
+    if fitting.start not in ("stationary", "any"):
+        raise ParameterError(f"start is {fitting.start!r}; it must be stationary or any", value=fitting.start)
+    states = None if fitting.states is None else fitting.states.split(",")
+    named = {name: getattr(fitting, name) for name in ("confidence", "memory", "hidden", "prior", "dp_epsilon")}
+    numbers = {name: None if value is None else options.number(name, value) for name, value in named.items()}
+    if figure is not None and (fitting.dp_epsilon is not None or not fitting.checks):
         raise ParameterError(
             f"figure is {figure!r}, but a fit without checks has none to draw: leave it out, or --dp-epsilon and "
             "--no-checks",
@@ -94,27 +87,13 @@ def fit(
     outputs = Outputs(
         {"out": out, "figure": figure}, sources={"the data": data}, ledger=account.ledger, overwrite=overwrite
     )
-
-    def number(name: str, value: str | None) -> float | None:
-        return None if value is None else options.number(name, value)
-
     with options.progress(scanned) as progress:
         result = outputs.make(
             lambda: make_fit(
                 data,
                 column=column,
-                **reading.parameters(),
-                confidence=number("confidence", confidence),
-                start=family.start,
-                states=None if family.states is None else family.states.split(","),
-                clock=family.clock,
-                family=family.family,
-                memory=number("memory", family.memory),
-                hidden=number("hidden", family.hidden),
-                as_states=family.as_states,
-                prior=number("prior", counting.prior),
-                checks=counting.checks,
-                dp_epsilon=number("dp_epsilon", counting.dp_epsilon),
+                **rows.arguments(),
+                **{**vars(fitting), **numbers, "states": states},
                 **vars(account),
                 progress=progress,
             )

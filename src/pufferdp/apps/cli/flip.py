@@ -11,12 +11,11 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, silence
 from pufferdp.basics.errors import ParameterError
-from pufferdp.data.reading_options import ReadingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """How the states of records are changed."""
+    """How records are flipped."""
 
     optimise: Annotated[
         bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
@@ -27,12 +26,11 @@ class Channel:
             "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
         ),
     ] = None
-    seed: options.Seed = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """Where the series goes, and how the result is shown."""
+class Files:
+    """What is written of a privatised series."""
 
     out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None
     certificate: Annotated[
@@ -40,13 +38,15 @@ class Shown:
     ] = None
     report: options.ReportFile = None
     overwrite: options.Overwrite = False
-    as_json: options.AsJson = False
 
 
-@options.grouped
 def flip(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a chain or a list of chains.")],
     epsilon: options.Epsilon,
+    rows: options.Rows,
+    channel: Channel,
+    account: options.CheckedAccount,
+    files: Files,
     data: Annotated[
         str | None, typer.Argument(help="CSV or Parquet file, or - for a stream of CSV lines; none with --length.")
     ] = None,
@@ -55,11 +55,8 @@ def flip(
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: show the design for this many records.")
     ] = None,
-    *,
-    reading: ReadingOptions,
-    channel: Channel,
-    account: options.CheckedAccount,
-    shown: Shown,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Sanitise a series record by record, so that it can be published once and used for anything."""
     from pufferdp.basics import checks
@@ -68,12 +65,12 @@ def flip(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
-    out = options.out_file(shown.out, f"{options.stem(data)}.flipped.csv")
+    out = options.out_file(files.out, f"{options.stem(data)}.flipped.csv")
     outputs = Outputs(
-        {"out": out, "certificate": shown.certificate, "report": shown.report},
+        {"out": out, "certificate": files.certificate, "report": files.report},
         sources={"the data": data, "the model": model, "the chain of the noise": channel.noise_chain},
         ledger=account.ledger,
-        overwrite=shown.overwrite,
+        overwrite=files.overwrite,
         whole=("certificate",),
     )
     prior, number = load_model(model), options.guaranteed(epsilon)
@@ -89,7 +86,7 @@ def flip(
             )
             content = design.to_dict()
             with outputs.delivery(content) as delivery:
-                delivery.show(content, lambda: str(design), shown.as_json)
+                delivery.show(content, lambda: str(design), as_json)
                 delivery.report(design)
         return
     if column is None:
@@ -99,24 +96,24 @@ def flip(
         "column": column,
         "epsilon": number,
         "adversary": adversary,
-        **reading.parameters(),
+        **rows.arguments(),
         "optimise": channel.optimise,
         "noise_chain": noise,
-        "sampler": options.sampler_of(channel.seed),
+        "sampler": options.sampler_of(seed),
         **vars(account),
     }
     if data == "-":
         from pufferdp.publish.flips.publication import flip_stream
 
-        for name, value in (("out", out), ("restart", reading.restart)):
+        for name, value in (("out", out), ("restart", request.pop("restart"))):
             if value is not None:
                 raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
-        if shown.as_json:
+        del request["independent"]
+        if as_json:
             raise ParameterError("a stream goes to stdout, which cannot also carry --json; use --certificate FILE")
         if sys.stdin is None or sys.stdout is None:
             raise ParameterError("stdin or stdout is closed; a stream comes from one and goes to the other")
-        streamed = {name: value for name, value in request.items() if name not in ("restart", "independent")}
-        result = outputs.make(lambda: flip_stream(sys.stdin.buffer, sys.stdout.buffer, **streamed))
+        result = outputs.make(lambda: flip_stream(sys.stdin.buffer, sys.stdout.buffer, **request))
         if outputs.accident:
             silence(sys.stdout)  # it may be what failed
         if outputs.stopped is not None:
@@ -143,7 +140,7 @@ def flip(
             lambda: make_flip(
                 data,
                 out=out,
-                overwrite=shown.overwrite,
+                overwrite=files.overwrite,
                 progress=progress,
                 **request,
             )
@@ -157,10 +154,10 @@ def flip(
                     (
                         f"{result}",
                         f"{options.balance_text(account)}Series: {content['out']}",
-                        options.kept_text(shown.certificate, delivery, "certificate"),
+                        options.kept_text(files.certificate, delivery, "certificate"),
                     )
                 ).rstrip(),
-                shown.as_json,
+                as_json,
             )
             progress("writing the report")
             delivery.report(result)

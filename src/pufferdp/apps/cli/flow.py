@@ -10,31 +10,29 @@ import typer
 
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
-from pufferdp.data.reading_options import ReadingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
-    """What is guaranteed about a flow of states."""
+class FlowSecret:
+    """What a flow hides."""
 
-    eta: options.Eta
-    tau: options.Tau
     privacy: options.PrivacyName = "joint"
     add: options.Sum = False
     centre_only: options.CentreOnly = False
 
 
-@options.grouped
 def flow(
     data: Annotated[str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain in the centre of the orbit.")],
     column: options.Column,
-    *,
-    guarantee: Guarantee,
-    reading: ReadingOptions,
-    drawing: options.Drawing,
+    eta: options.Eta,
+    tau: options.Tau,
+    rows: options.Rows,
+    secret: FlowSecret,
     account: options.Account,
     shown: options.Shown,
+    mechanism: options.MechanismName = None,
+    beta: options.Beta = "0.05",
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
 ) -> None:
     """Release how a process moves between states, without its fine structure or any one step."""
@@ -56,15 +54,13 @@ def flow(
                 data,
                 model=prior,
                 column=column,
-                eta=options.number("eta", guarantee.eta),
-                tau=options.number("tau", guarantee.tau),
-                privacy=guarantee.privacy,
-                add=guarantee.add,
-                centre_only=guarantee.centre_only,
-                **reading.parameters(),
-                mechanism=drawing.mechanism,
-                beta=options.number("beta", drawing.beta),
-                sampler=options.sampler_of(drawing.seed),
+                eta=options.number("eta", eta),
+                tau=options.number("tau", tau),
+                **rows.arguments(),
+                **vars(secret),
+                mechanism=mechanism,
+                beta=options.number("beta", beta),
+                sampler=options.sampler_of(shown.seed),
                 **vars(account),
                 progress=progress,
             )

@@ -20,7 +20,7 @@ from pufferdp.apps.flags import flags
 from pufferdp.apps.outputs import ON_SCREEN, SCREEN, Delivery, Outputs
 from pufferdp.basics.errors import ParameterError, PufferdpError
 from pufferdp.basics.words import visible
-from pufferdp.data.reading_options import Option
+from pufferdp.data.reading_options import Option, ReadingOptions
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
@@ -86,7 +86,8 @@ SecretText = Annotated[
 UnitName = Annotated[
     str | None,
     typer.Option(
-        "--unit", help="What one secret is: hour, day, week, a duration such as 6h, or a number of records in a row."
+        "--unit",
+        help="What one secret is: hour, day, week, a duration such as 6h, a number of records in a row, or person.",
     ),
 ]
 Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]
@@ -131,6 +132,9 @@ Overwrite = Annotated[
 ]
 
 
+Rows = ReadingOptions
+
+
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """Where a release is charged."""
@@ -141,70 +145,54 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAccount(Account):
-    """Where a release under a checked model is charged, and whether its checks may fail."""
+    """Where a release is charged, and whether it is made although the data contradict the model."""
 
     accept_misfit: AcceptMisfit = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """Which noise is drawn, and from where."""
-
-    mechanism: MechanismName = None
-    beta: Beta = "0.05"
-    seed: Seed = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Shown:
-    """How a result is shown, and what else is written."""
+    """What is drawn, written and printed of a result."""
 
     figure: FigureFile = None
     report: ReportFile = None
     overwrite: Overwrite = False
+    seed: Seed = None
     as_json: AsJson = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class SeededShown(Shown):
-    """How a result is shown, and the seed of an experiment."""
-
-    seed: Seed = None
-
-
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer reads it: a parameter whose type is a dataclass stands for one option for each field."""
-    groups, parameters = dict[str, Any](), list[Parameter]()
-    hints = get_type_hints(command, include_extras=True)
-    for given in signature(command).parameters.values():
-        kind = hints[given.name]
-        if not is_dataclass(kind):
-            parameters.append(given.replace(kind=Parameter.KEYWORD_ONLY, annotation=_typer_option(kind)))
-            continue
-        groups[given.name], types = kind, get_type_hints(kind, include_extras=True)
-        for each in fields(kind):
-            default = Parameter.empty if each.default is MISSING else each.default
-            shown = _typer_option(types[each.name])
-            parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=shown))
-
-    def run(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
-        command(**values)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer and inspect read
-    return run
-
-
 def _typer_option(kind: Any) -> Any:
-    """The type of an option that the data layer declares, as typer reads it; other types as they are."""
+    """The type of an option that the data layer declares, as typer reads it; any other type as it is."""
     declared = next((each for each in get_args(kind)[1:] if isinstance(each, Option)), None)
     if declared is None:
         return kind
     words = _one_of(*declared.choices) if declared.choices else None
     return Annotated[get_args(kind)[0], typer.Option(declared.flag, help=declared.help, autocompletion=words)]
+
+
+def expanded(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb whose groups of options, which are dataclasses, are parameters one by one, as typer reads them."""
+    parameters, groups = list[Parameter](), dict[str, Any]()
+    for name, parameter in signature(verb, eval_str=True).parameters.items():
+        if not is_dataclass(parameter.annotation):
+            kind = _typer_option(parameter.annotation)
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
+            continue
+        groups[name] = group = parameter.annotation
+        hints = get_type_hints(group, include_extras=True)
+        for field in fields(group):
+            default = Parameter.empty if field.default is MISSING else field.default
+            kind = _typer_option(hints[field.name])
+            parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+
+    def run(**given: Any) -> None:
+        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        verb(**given, **made)
+
+    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(run)["__signature__"] = Signature(parameters)
+    return run
 
 
 def number(name: str, value: str) -> float:
@@ -261,18 +249,18 @@ def numbers(name: str, value: str) -> list[float]:
     return [number(name, part) for part in value.split(",")]
 
 
-def epsilon_of(value: str, account: Account, first: str | None = None, last: str | None = None) -> float:
+def epsilon_of(value: str, account: Account, rows: Rows) -> float:
     """The guarantee. ``left`` is refused with what is left: a guarantee is read and typed, never guessed."""
     if value.strip() != "left":
         return guaranteed(value)
-    ledger, dataset = account.ledger, account.dataset
-    if ledger is None or dataset is None:
+    dataset, first, last = account.dataset, rows.first, rows.last
+    if account.ledger is None or dataset is None:
         raise ParameterError("epsilon is 'left'; it must be a number, and no ledger says what is left", value=value)
     from pufferdp.basics.checks import MOST_RECORDS
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.ledger.refusals import down
 
-    with Ledger(ledger) as budget_ledger:
+    with Ledger(account.ledger) as budget_ledger:
         longest = budget_ledger.dataset(dataset).longest or MOST_RECORDS
         ranges = budget_ledger.ranges(dataset, first=first, last=last, otherwise="order")
         remaining = budget_ledger.remaining(
@@ -335,7 +323,7 @@ class Certified(Protocol):
     """What a verb published, with its certificate."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The option for the file of the whole answer."""
 
 
 def deliver(
@@ -355,7 +343,7 @@ def deliver(
         outputs: where it goes.
         progress: told what is going on.
         draw: makes the figure of a certificate.
-        account: the ledger and the data set, where it was charged.
+        account: where it was charged.
         out: the file, as it was named.
         as_json: whether JSON is shown.
         signer: who signs the certificate, where anybody does.
@@ -422,7 +410,7 @@ class Progress:
             self._thread.start()
 
     def stop(self) -> None:
-        """End, and clear the line."""
+        """End the progress and clear its line."""
         self._done.set()
         if self._stream is not None:
             self._thread.join()

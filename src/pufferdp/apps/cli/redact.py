@@ -11,7 +11,6 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
-from pufferdp.data.reading_options import ReadingOptions
 
 if TYPE_CHECKING:
     from pufferdp.data.layout import Layout
@@ -19,12 +18,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
-    """How private records are hidden, and from whom."""
+class Hiding:
+    """What is hidden, from whom and how."""
 
-    length: Annotated[
-        str | None, typer.Option("--length", help="Show the design for this many records, without data.")
-    ] = None
+    private: Annotated[
+        list[str],
+        typer.Option(
+            "--private", help="Row to hide, counted from 1, or 100-111; with --order a time, a date, or a range A..B."
+        ),
+    ]
+    epsilon: options.Epsilon
     method: Annotated[
         str | None,
         typer.Option("--method", help="window, 3r-relaxed, 3r-numerical or 3r-optimal; the last and best by default."),
@@ -41,7 +44,7 @@ class Design:
 
 @dataclass(frozen=True, kw_only=True)
 class Earlier:
-    """An earlier redaction of the series."""
+    """An earlier redaction of the same series."""
 
     after: Annotated[
         str | None, typer.Option("--after", help="Certificate of an earlier redaction, whose records stay hidden.")
@@ -53,7 +56,7 @@ class Earlier:
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """The files that are written."""
+    """What is written of a redaction besides what is shown."""
 
     out: Annotated[str | None, typer.Option("--out", help="Write the redacted series to this file.")] = None
     certificate: Annotated[
@@ -67,16 +70,14 @@ class Files:
     ] = None
 
 
-@options.grouped
 def redact(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a Markov chain, stationary.")],
-    private: Annotated[
-        list[str],
-        typer.Option(
-            "--private", help="Row to hide, counted from 1, or 100-111; with --order a time, a date, or a range A..B."
-        ),
-    ],
-    epsilon: options.Epsilon,
+    hiding: Hiding,
+    rows: options.Rows,
+    earlier: Earlier,
+    files: Files,
+    account: options.CheckedAccount,
+    shown: options.Shown,
     data: Annotated[str | None, typer.Argument(help="CSV or Parquet file; not with --length.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="Column with states or numbers.")] = None,
     keep: Annotated[
@@ -85,13 +86,9 @@ def redact(
             "--keep", help="Another column to write, which the guarantee does not cover; the rest is left out."
         ),
     ] = None,
-    *,
-    design: Design,
-    reading: ReadingOptions,
-    earlier: Earlier,
-    files: Files,
-    account: options.CheckedAccount,
-    shown: options.SeededShown,
+    length: Annotated[
+        str | None, typer.Option("--length", help="Show the design for this many records, without data.")
+    ] = None,
 ) -> None:
     """Publish a series without what gives private records away; the rest stays as it is."""
     from pufferdp.data.layout import Layout
@@ -100,7 +97,7 @@ def redact(
     from pufferdp.publish.redaction.plan import plan_redaction
     from pufferdp.publish.redaction.publication import redact as make_redaction
 
-    if (data is None) == (design.length is None):
+    if (data is None) == (length is None):
         raise ParameterError("give either a data file or --length, which shows the design only")
     if data is None and account.ledger is not None:
         raise ParameterError("--ledger needs data; a design charges nothing, leave it out with --length")
@@ -122,35 +119,26 @@ def redact(
         overwrite=shown.overwrite,
         whole=("certificate",),
     )
-    read = reading.parameters()
     layout = Layout(
-        column=column or "-", **{name: read[name] for name in ("order", "by", "restart", "independent", "missing")}
+        column=column or "-",
+        **rows.layout(),
     )
-    guaranteed, theirs = options.guaranteed(epsilon), options.rows(design.known or [])
+    design: dict[str, Any] = {
+        **vars(hiding),
+        "epsilon": options.guaranteed(hiding.epsilon),
+        "known": options.rows(hiding.known or []),
+    }
     prior = load_model(model)
     if files.tilted is not None:
         from pufferdp.publish.redaction.tilt import check_tiltable
 
-        check_tiltable(prior, reading.bins)
-    hidden: dict[str, Any] = {
-        "private": private,
-        "epsilon": guaranteed,
-        "method": design.method,
-        "adversary": design.adversary,
-        "known": theirs,
-        "whole": design.whole,
-        "mark": design.mark,
-    }
+        check_tiltable(prior, rows.bins)
     with options.progress() as progress:
         progress("designing")
         if data is None:
             from pufferdp.basics import checks
 
-            result = plan_redaction(
-                prior,
-                length=checks.length(design.length or ""),
-                **hidden,
-            )
+            result = plan_redaction(prior, length=checks.length(length or ""), **design)
         else:
             if column is None:
                 raise ParameterError("no column is named; name the column with states or numbers with --column")
@@ -159,11 +147,11 @@ def redact(
                     data,
                     model=prior,
                     column=column,
+                    **design,
                     keep=keep or (),
                     out=out,
                     overwrite=shown.overwrite,
-                    **hidden,
-                    **read,
+                    **rows.arguments(),
                     after=None if earlier.after is None else read_certificate(earlier.after),
                     published=earlier.published,
                     sampler=options.sampler_of(shown.seed),

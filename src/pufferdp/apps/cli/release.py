@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
-from pufferdp.data.reading_options import ReadingOptions
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
@@ -62,21 +61,32 @@ def release_each(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked, and what is guaranteed about the answer."""
+class Priors:
+    """The model of all records, or one for each person."""
 
-    query: options.Queries
-    epsilon: options.Epsilon
-    unit: options.UnitName = None
-    adversary: options.AdversaryName = "bdp"
-    delta: options.Delta = None
-    secrets: options.SecretsFile = None
-    clip: options.Clip = None
+    model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None
+    models: Annotated[
+        str | None,
+        typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """The rows and columns of a table."""
+class Guarantee:
+    """What is guaranteed, and the noise for it."""
+
+    epsilon: options.Epsilon
+    adversary: options.AdversaryName = "bdp"
+    unit: options.UnitName = None
+    secrets: options.SecretsFile = None
+    delta: options.Delta = None
+    mechanism: options.MechanismName = None
+    beta: options.Beta = "0.05"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableShape:
+    """The rows of a table, and how its queries share the DP loss."""
 
     per: options.Per = None
     groups: Annotated[
@@ -86,32 +96,34 @@ class TableOptions:
     sizes: options.Sizes = "exact"
 
 
-@options.grouped
-def release(
-    data: options.Data,
-    column: options.Column,
-    question: Question,
-    *,
-    model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None,
-    models: Annotated[
-        str | None,
-        typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
-    ] = None,
-    reading: ReadingOptions,
-    id: Annotated[
-        str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
-    ] = None,
-    table: TableOptions,
-    drawing: options.Drawing,
-    account: options.CheckedAccount,
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Where the answer goes, and who signs it."""
+
     out: Annotated[
         str | None,
         typer.Option("--out", help="Write answer and certificate to this JSON file; a table also to .csv or .parquet."),
-    ] = None,
+    ] = None
     sign: Annotated[
         str | None, typer.Option("--sign", help="Private Ed25519 key (PEM) that signs the certificate.")
-    ] = None,
+    ] = None
+
+
+def release(
+    data: options.Data,
+    column: options.Column,
+    query: options.Queries,
+    guarantee: Guarantee,
+    priors: Priors,
+    rows: options.Rows,
+    table: TableShape,
+    account: options.CheckedAccount,
     shown: options.Shown,
+    files: Files,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
+    ] = None,
+    clip: options.Clip = None,
 ) -> None:
     """Release an answer with noise that meets the guarantee, and its certificate; with --models, one for each person.
 
@@ -124,86 +136,83 @@ def release(
     from pufferdp.publish.release import release as make_release
     from pufferdp.publish.signatures import Signer
 
-    if (model is None) == (models is None):
+    if (priors.model is None) == (priors.models is None):
         raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
-    if models is not None:
-        for name, value in {
-            "--bins": reading.bins,
-            "--id": id,
-            "--secrets": question.secrets,
-            "--delta": question.delta,
-            "--unit": question.unit,
-            "--figure": shown.figure,
-            "--report": shown.report,
-            "--per": table.per or None,
-            "--groups": table.groups,
-            "--split": table.split,
-            "--sizes": None if table.sizes == "exact" else table.sizes,
-            "--sign": sign,
-        }.items():
-            if value is not None:
-                raise ParameterError(f"{name} goes with --model, not with --models", value=value)
-        if len(question.query) > 1:
-            raise ParameterError(
-                "several queries make a table, which has one model for all its people: use --model, or ask one query"
-            )
+    asked_rows = rows.arguments()
+    bins = asked_rows.pop("bins")
     request: dict[str, Any] = {
         "column": column,
-        "query": question.query[0],
-        "epsilon": options.epsilon_of(question.epsilon, account, reading.first, reading.last),
-        "adversary": question.adversary,
-        **reading.parameters(),
-        "clip": options.pair(question.clip),
-        "mechanism": drawing.mechanism,
-        "beta": options.number("beta", drawing.beta),
-        "sampler": options.sampler_of(drawing.seed),
+        "query": query[0],
+        "epsilon": options.epsilon_of(guarantee.epsilon, account, rows),
+        "adversary": guarantee.adversary,
+        **asked_rows,
+        "clip": options.pair(clip),
+        "mechanism": guarantee.mechanism,
+        "beta": options.number("beta", guarantee.beta),
+        "sampler": options.sampler_of(shown.seed),
         **vars(account),
     }
-    if models is not None:
-        del request["bins"]
-        return release_each(data, models, request, out, shown.overwrite, shown.as_json)
+    if priors.models is not None:
+        single = {"bins": bins, "id": id, "secrets": guarantee.secrets, "delta": guarantee.delta}
+        single |= {"unit": guarantee.unit, "figure": shown.figure, "report": shown.report, "per": table.per or None}
+        single |= {"groups": table.groups, "split": table.split, "sign": files.sign}
+        single["sizes"] = None if table.sizes == "exact" else table.sizes
+        _check_one_query_each(single, query)
+        return release_each(data, priors.models, request, files.out, shown.overwrite, shown.as_json)
+    model = priors.model
     assert model is not None
-    out = options.out_file(out, "release.json")
-    secrets, queries = question.secrets, question.query
-    own = None if secrets is None else load_secrets(secrets)
-    asked: dict[str, Any] = {"query": queries if len(queries) > 1 else queries[0], "per": table.per or None}
+    out = options.out_file(files.out, "release.json")
+    own = None if guarantee.secrets is None else load_secrets(guarantee.secrets)
+    asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": table.per or None}
     asked |= {"groups": table.groups, "sizes": table.sizes}
     asked |= {"split": options.numbers("split", table.split)} if table.split is not None else {}
     # A release that cannot be kept is not made.
     places = {"out": out, "figure": shown.figure, "report": shown.report}
-    is_table = asks_table(asked["query"], table.per)
-    parted = out is not None and is_table and certificate_file(out) is not None
+    tabled = asks_table(asked["query"], table.per)
+    parted = out is not None and tabled and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
         places,
-        sources={"the data": data, "the model": model, "the secrets": secrets, "the key": sign},
+        sources={"the data": data, "the model": model, "the secrets": guarantee.secrets, "the key": files.sign},
         ledger=account.ledger,
         overwrite=shown.overwrite,
         whole=("out", "certificate") if parted else ("out",),
         together=parted,
     )
-    if out is not None and not is_table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
+    if out is not None and not tabled and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
         raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
-    signer = None if sign is None else Signer(sign)
+    signer = None if files.sign is None else Signer(files.sign)
     prior = load_model(model)
     with options.progress(scanned) as progress, outputs.reserved_spaces("out") as reserved_space:
         result = outputs.make(
             lambda: make_release(
                 data,
                 model=prior,
+                bins=bins,
                 id=id,
                 secrets=own,
-                delta=0.0 if question.delta is None else options.number("delta", question.delta),
-                unit=question.unit,
+                delta=0.0 if guarantee.delta is None else options.number("delta", guarantee.delta),
+                unit=guarantee.unit,
                 reserved_space=reserved_space,
                 **{**request, **asked},
                 progress=progress,
             )
         )
-        if is_table:
+        if tabled:
             deliver_table(result, outputs, progress, account, out, shown.as_json, signer)
         else:
             options.deliver(result, outputs, progress, _draw, account, out, shown.as_json, signer)
+
+
+def _check_one_query_each(single: Mapping[str, object], query: Sequence[str]) -> None:
+    """Reject options of one release where each person gets a release, and several queries, which make a table."""
+    for name, value in single.items():
+        if value is not None:
+            raise ParameterError(f"--{name} goes with --model, not with --models", value=value)
+    if len(query) > 1:
+        raise ParameterError(
+            "several queries make a table, which has one model for all its people: use --model, or ask one query"
+        )
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:

@@ -74,7 +74,6 @@ def robustness(
         )
 
 
-@options.grouped
 def check(
     model: Annotated[str, typer.Argument(help="Model file (JSON) of a series of states.")],
     data: options.Data,

@@ -15,10 +15,10 @@ from pufferdp.publish.certificate import SERIES_SCHEMA
 
 
 class Planned(Protocol):
-    """A plan, of any kind."""
+    """A plan of any release type."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The content of the plan as JSON has it."""
 
 
 def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:

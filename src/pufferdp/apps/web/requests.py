@@ -25,7 +25,7 @@ class JobRequest(BaseModel):
 
 
 class Reading(JobRequest):
-    """How rows become series."""
+    """How rows of a file become series."""
 
     column: Name
     order: Name | None = None
@@ -43,7 +43,7 @@ class ValuesRequest(JobRequest):
 
 
 class FitRequest(JobRequest):
-    """A model from the data."""
+    """A request for a model fitted to data."""
 
     data: Name
     reading: Reading
@@ -130,7 +130,7 @@ class EstimateRequest(JobRequest):
 
 
 class FlowPlanRequest(JobRequest):
-    """The noise of a flow."""
+    """A request for the plan of a flow."""
 
     model: Name
     data: Name | None = None
@@ -143,7 +143,7 @@ class FlowPlanRequest(JobRequest):
 
 
 class FlowRequest(FlowPlanRequest):
-    """A flow from the data."""
+    """A request for a flow of data."""
 
     data: Name
     reading: Reading
@@ -187,7 +187,7 @@ class LeakageRequest(JobRequest):
 
 
 class SeriesRequest(JobRequest):
-    """The states of a series."""
+    """A request for the states of a series."""
 
     data: Name
     model: Name
