@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from pufferdp.apps.web import pictures
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics.errors import CertificateError
-from pufferdp.data.layout import ROWS
+from pufferdp.data.reading_options import ROWS
 from pufferdp.data.rewrite import formula_warning, key_columns
 from pufferdp.models.base import Lengths
 from pufferdp.publish.certificate import SERIES_SCHEMA
