@@ -176,6 +176,12 @@ def leakage_of(
     """
     model = as_model(model)
     period = None if unit is None else Unit.of(unit, model)
+    if period is not None and period.unlimited:
+        raise ParameterError(
+            "unit is person; an algorithm whose DP loss is about whole people leaks that loss about a person, whatever "
+            "the model: leave the unit out, or give a period",
+            value=unit,
+        )
     aggregates = _aggregates(model, every, window, period, length, privacy)
     if aggregates is not None:
         dp_epsilon = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon") * aggregates.reads

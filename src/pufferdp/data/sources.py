@@ -158,7 +158,8 @@ def _from_pandas(frame: nw.DataFrame[Any]) -> Frame:
     for name in objects:
         # DuckDB guesses the type of Python objects from a sample; text cannot fail later.
         native = native.assign(**{name: native[name].map(str, na_action="ignore")})
-    return nw.from_native(files.connect_for_frame().from_df(native))
+    # The copy is stored forwards: DuckDB cannot read columns of a reversed frame.
+    return nw.from_native(files.connect_for_frame().from_df(native.copy()))
 
 
 def with_ticks(frame: Any) -> Any:

@@ -408,6 +408,12 @@ def _period(unit: object, model: Model, delta: float | None, budget: float | Flo
     if delta is not None or isinstance(budget, FlowBudget):
         raise ParameterError("a budget about whole periods is pure, and in epsilon: leave the unit out", value=unit)
     period = Unit.of(unit, model)
+    if period.unlimited:
+        raise ParameterError(
+            "unit is person; a person's series has any number of records, and a budget counts records: give the unit "
+            "as a period, or leave it out and charge releases with that unit",
+            value=unit,
+        )
     best_of = [c for c in curves(model, None, unit=period.records).values() if c.applies]
     if not best_of:
         raise ParameterError(

@@ -84,7 +84,6 @@ def test_a_plan_knows_what_a_ledger_has_left_for_clipped_sums(run: Run) -> None:
         ("flow rows.csv --model m.json --column bpm --eta .1 --tau .1", "a flow needs one Markov chain"),
         ("leakage m.json --length 9 --stream .1", "worked out for chains"),
         ("attack --model m.json --length 9 --epsilon 1", "attackers use one chain"),
-        ("robustness m.json --alternative m.json --epsilon 1 --length 9", "records with states"),
         ("plan m.json --query histogram --length 9 --epsilon 1", "are real numbers"),
     ],
 )

@@ -82,7 +82,6 @@ def test_plans_over_families(run: Run) -> None:
         ("plan g.json --query sum --clip 0 1 --epsilon 1 --length 4", 2, "a family of this model has 3 records"),
         ("leakage g.json --dp-epsilon 1 --length 3", 2, "leave the length out"),
         ("leakage g.json --dp-epsilon 1 --query sum", 2, "leave --query out"),
-        ("robustness l.json --alternative g.json --epsilon 1", 2, "records with states"),
         (f"release rows.csv --model l.json --by house {SUM.replace('group', 'wasserstein')}", 3, "does not apply"),
     ],
 )

@@ -127,7 +127,8 @@ SecretText = Annotated[
 UnitName = Annotated[
     str | None,
     typer.Option(
-        "--unit", help="What one secret is: hour, day, week, a duration such as 6h, or a number of records in a row."
+        "--unit",
+        help="What one secret is: hour, day, week, a duration such as 6h, a number of records in a row, or person.",
     ),
 ]
 Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.units import Unit
 from pufferdp.publish.certificate import adversary_text
-from pufferdp.publish.model_checks import unchecked
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.leakage import leakage_curves
 
@@ -177,11 +176,10 @@ def statement_lines(certificate: dict[str, Any]) -> list[str]:
 
 def check_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     """What the data said about the model of a release; nothing where the guarantee says it already."""
-    guarantee = certificate["guarantee"]
-    if "epsilon" not in guarantee:
-        return ()
-    checks = certificate.get("model_checks") or {"statement": unchecked(guarantee["epsilon"])}
-    return () if checks["statement"] in guarantee["statement"] else (checks["statement"],)
+    checks = certificate.get("model_checks")
+    return (
+        () if checks is None or checks["statement"] in certificate["guarantee"]["statement"] else (checks["statement"],)
+    )
 
 
 def certificate_sentences(certificate: dict[str, Any], *own: str) -> tuple[str, ...]:
