@@ -18,10 +18,10 @@ import pytest
 import pufferdp as pf
 from pufferdp.assess.attack.attack import attack_file
 from pufferdp.basics.errors import DataError
-from pufferdp.data.frames.times import all_times
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.series import open_series
+from pufferdp.data.times import all_times
 
 RECORDS = 600
 CHAIN = pf.MarkovChain(transition=[[0.95, 0.05], [0.1, 0.9]], states=("rest", "active"), step="5min")

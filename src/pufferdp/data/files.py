@@ -14,7 +14,6 @@ import duckdb
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch_folder
-from pufferdp.data.frames.times import relation_times
 from pufferdp.data.layout import Columns, check_columns, check_row_order, shorten
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import (
@@ -29,6 +28,7 @@ from pufferdp.data.parts import (
     typed_condition,
 )
 from pufferdp.data.spark import is_spark_error
+from pufferdp.data.times import relation_times
 
 _ENGINES: Final = ("polars", "pyo3_runtime", "pyarrow", "pandas", "narwhals")
 """The modules of errors that are not ours, a panic of Polars among them."""

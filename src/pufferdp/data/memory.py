@@ -88,7 +88,7 @@ def _with_time_index(table: Any) -> tuple[object, str | None]:
         return table, None
     import narwhals as nw
 
-    from pufferdp.data.frames.times import frame_times
+    from pufferdp.data.times import frame_times
 
     elapsed = hasattr(index, "total_seconds")
     index = index.total_seconds() if elapsed else index

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, is_address
 from pufferdp.data import databases, files, spark
-from pufferdp.data.frames.times import frame_times
 from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import find_parts
+from pufferdp.data.times import frame_times
 
 Source = object
 """A path, a pattern or the URL of a table (text or os.PathLike), or a frame: pandas, polars, pyarrow, DuckDB, Spark."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,20 +12,7 @@ from tests.apps.cli.conftest import CHAIN, Run, listing, series, write
 
 PAPER = {"type": "markov_chain", "transition": [[0.99, 0.01], [0.8, 0.2]], "start": "stationary"}
 DESIGN = ["redact", "--model", "m.json", "--length", "10", "--private", "1", "--epsilon", "1"]
-DATA = [
-    "redact",
-    "d.csv",
-    "--model",
-    "m.json",
-    "--column",
-    "activity",
-    "--private",
-    "6",
-    "--epsilon",
-    "1",
-    "--order",
-    "rows",
-]
+DATA = shlex.split("redact d.csv --model m.json --column activity --private 6 --epsilon 1 --order rows")
 
 
 @pytest.mark.parametrize(

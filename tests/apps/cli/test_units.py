@@ -34,13 +34,6 @@ def test_a_day_and_a_stream_of_aggregates(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_figure_of_a_unit(run: Run, folder: Path) -> None:
-    result = run("leakage", "hours.json", "--dp-epsilon", "1", "--unit", "day", "--figure", "day.svg")
-    assert result.code == 0
-    assert "a whole day" in (folder / "day.svg").read_text()
-
-
-@pytest.mark.slow
 def test_an_event_is_leaked_and_planned(run: Run) -> None:
     result = run(
         "leakage", "hours.json", "--dp-epsilon", ".1", "--secret", EVENT, "--adversary", "pufferfish", "--json"

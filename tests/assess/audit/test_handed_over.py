@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,6 @@ def test_states_are_handed_over_by_name() -> None:
     assert found.refuted
     assert found.responds
     assert found.to_dict()["refuted"] is True
-
-
-@pytest.mark.slow
-def test_a_command_gets_names_too(tmp_path: Path) -> None:
-    script = tmp_path / "count.awk"
-    script.write_text('{ n = 0; for (i = 1; i <= NF; i++) n += ($i == "active"); print n }')
-    found = audit_mechanism(NAMED, f"command:awk -F, -f {script}", length=6, dp_epsilon=1.0, calls=4000, seconds=600)
-    assert found.refuted
 
 
 @pytest.mark.parametrize(

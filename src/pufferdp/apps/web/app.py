@@ -35,7 +35,7 @@ from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
 from pufferdp.apps.web.workers import Workers
 from pufferdp.basics import scratch
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
-from pufferdp.basics.unforeseen import stack_of
+from pufferdp.basics.unexpected import stack_text
 from pufferdp.basics.words import redacted_url
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.files.json import plain_errors
@@ -286,7 +286,7 @@ class Page:
                         line = {"error": value} if kind == "broken" else value if kind == "refused" else {kind: value}
                         written = json.dumps(line, allow_nan=False, ensure_ascii=False).encode()
                     except Exception as error:  # the work itself has ended: what was charged lies in its file
-                        sys.stderr.write(stack_of(error))
+                        sys.stderr.write(stack_text(error))
                         written = json.dumps({"error": broken_words(error)}).encode()
                     yield written + b"\n"
 
@@ -442,7 +442,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End, and remove our temporary files: the signal that ends the server will end its process too."""
         await super().shutdown(sockets)
-        scratch.remove()
+        scratch.remove_own()
 
 
 def doorway(url: str) -> Path:

@@ -240,7 +240,7 @@ def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> d
             stands = budget_ledger.dataset(name)
             dataset = stands.to_dict()
             chart = None
-            if stands.calendar is not None and stands.calendar.keyed_pieces:
+            if stands.calendar is not None and stands.calendar.pieces:
                 chart = pictures.calendar(stands, theme)
             elif dataset["releases"] > 1:
                 chart = pictures.budget(dataset, history(budget_ledger, name), theme)

@@ -113,7 +113,7 @@ class TablePlanRequest(OfData):
 
 
 class TableRequest(FromData, TablePlanRequest):
-    """A table from the data."""
+    """A table of answers from the data."""
 
 
 class FlipPlanRequest(OfData):

@@ -18,7 +18,7 @@ from pufferdp.apps.flags import flags
 from pufferdp.basics.errors import PufferdpError
 from pufferdp.basics.interrupts import until_delivered
 from pufferdp.basics.progress import CHARGING
-from pufferdp.basics.unforeseen import stack_of
+from pufferdp.basics.unexpected import stack_text
 
 if TYPE_CHECKING:
     from pufferdp.apps.web.inputs import Inputs
@@ -128,8 +128,8 @@ def do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerContex
     except PufferdpError as error:
         context.send("refused", {"error": flags(str(error)), "kind": type(error).__name__, "exit": error.exit_code})
     except Exception as error:
-        # Where, but not what: the words of an unforeseen error may repeat data.
-        sys.stderr.write(stack_of(error))
+        # Where, but not what: the words of an unexpected error may repeat data.
+        sys.stderr.write(stack_text(error))
         charged = "; it may have been charged: look at the ledger" if context.charged else ""
         context.send("broken", f"something went wrong that should not have: {type(error).__name__}{charged}")
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pufferdp.apps.web.worker import framed
 from pufferdp.basics.progress import CHARGING
-from pufferdp.basics.scratch import sweep
+from pufferdp.basics.scratch import remove_abandoned
 
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
@@ -146,7 +146,7 @@ class Worker:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-            await asyncio.to_thread(sweep)  # it could not do so itself
+            await asyncio.to_thread(remove_abandoned)  # it could not do so itself
         if self._reading is not None:
             await self._reading
 

@@ -105,11 +105,8 @@ def _stop(number: int, frame: object) -> None:
 
 
 def _end(pid: int, codes: list[int | None], owner: int) -> None:
-    """Have a supervisor end what is below it, and itself; kill its group where it does not.
-
-    A process that was waited for has given its number away, and a fork of its owner has no say over it.
-    """
-    if not codes and os.getpid() == owner:
+    """Have a supervisor end what is below it, and itself; kill its group where it does not."""
+    if not codes and os.getpid() == owner:  # whose number is still its own, and which a fork of the owner leaves alone
         for kill, number in ((os.kill, signal.SIGTERM), (os.killpg, signal.SIGKILL)):
             with suppress(ProcessLookupError, PermissionError):
                 kill(pid, number)
