@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pufferdp import (
     HiddenMarkov,
     Ledger,
+    MarkovChain,
     ModelError,
     NotApplicableError,
     PufferdpError,
@@ -26,6 +27,7 @@ from pufferdp import (
     plan_flow,
     plan_redaction,
     release,
+    robustness,
     save_model,
     verify,
 )
@@ -145,7 +147,8 @@ def test_released_and_verified(query, adversary):
         sampler=SeededSampler(3),
     )
     certificate = done.certificate.to_dict()
-    assert certificate["mechanism"]["name"] == ("curve-odds" if adversary == "bdp" else "curve-tight")
+    best = "laplace-hidden" if query in ("sum", "mean") else "curve-odds" if adversary == "bdp" else "curve-tight"
+    assert certificate["mechanism"]["name"] == best
     assert certificate["model_estimate"] is not None
     assert verify(certificate).valid
     certificate["noise"]["scale"] *= 0.9  # ten per cent less noise
@@ -216,6 +219,14 @@ def test_other_verbs_say_why_not(verb):
         verb()
     assert isinstance(error.value, ModelError | NotApplicableError)
     assert "HiddenMarkov" in str(error.value)
+
+
+def test_no_distance_is_computed_from_or_to_hidden_states():
+    chain = MarkovChain(transition=np.full((3, 3), 1 / 3), states=SENSOR.labels)
+    for model, other in ((SENSOR, chain), (chain, SENSOR)):
+        left = robustness(model, other, epsilon=1.0, length=5)
+        assert left.delta == math.inf
+        assert "HiddenMarkov" in left.reason
 
 
 class Fitted:

@@ -11,7 +11,7 @@ from typing import Any
 from pufferdp.basics.checks import flag
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data.layout import ROWS, Place, column_name, distance_text, place_of
-from pufferdp.data.memory import table_of
+from pufferdp.data.memory import has_unsorted_index, table_of
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins, bins_text, with_bins
@@ -30,7 +30,8 @@ class Series:
             values themselves: a list, a numpy array, a pandas or polars series.
         column: the column with states or numbers; two names read the states of both as pairs.
         order: the column to sort by. Without it the time index of a pandas object is the order, and other data are
-            taken in row order where no column holds times. ``"rows"`` states that the rows are in time order.
+            taken in row order where no column holds times and an index of numbers rises. ``"rows"`` states that the
+            rows are in time order.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is assumed to be independent of what went before.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
@@ -76,7 +77,7 @@ class Series:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         flag(self.independent, "independent")
-        self.reading().check_layout()
+        self._reading().check_layout()
 
     @classmethod
     def of(cls, data: object, **given: Any) -> Series:
@@ -104,9 +105,18 @@ class Series:
         return self.column
 
     def reading(self, model: Model | None = None) -> Reading:
-        """How it is read for a model, whose step says where rows are missing."""
-        assert not isinstance(self.restart, timedelta)
+        """How it is read for a model, whose step says where rows are missing; rejects rows that are in no order."""
         unordered = model is not None and series_of(model) is None and ar1_of(model) is None
+        if self.order is None and not unordered and has_unsorted_index(self.data):
+            raise DataError(
+                "the index of the data does not rise from row to row, and no order is given; rows that were moved are "
+                "not taken as they come: sort by a column with order=, or by the index with .sort_index(), or state "
+                f"that the rows already are in time order with order={ROWS!r}"
+            )
+        return self._reading(model, unordered)
+
+    def _reading(self, model: Model | None = None, unordered: bool = False) -> Reading:
+        assert not isinstance(self.restart, timedelta)
         return Reading(
             column=self.named,
             order=None if self.order == ROWS or (unordered and self.index_order) else self.order,

@@ -258,10 +258,12 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     with pytest.raises(MechanismError, match="MemoryError"):
         mechanism.run(np.zeros((1, 3), dtype=int))
     mechanism.close()
+    ballast = bytearray(2**30)  # what the auditing process has is no allowance of a command
     (tmp_path / "mine.py").write_text("x = bytearray(2**30)\nprint(1)\n")
     command = outside_mechanism(f"command:{sys.executable} {tmp_path}/mine.py", budget=budget)
     with pytest.raises(MechanismError, match=r"exit status 1.*MemoryError"):
         command.run(np.zeros((1, 3), dtype=int))
+    assert len(ballast) == 2**30
 
 
 def test_processes_are_limited(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ class AnswerNoisePart(NoisePart):
 class UnitPart(CertificatePart):
     """The period whose records are one secret together."""
 
-    name: str = Field(description="day, 6h, or a number of records")
-    records: int = Field(description="records of a whole period; the first and the last may have fewer")
+    name: str = Field(description="day, 6h, person, or a number of records")
+    records: int = Field(description="most records of a whole period; the first and the last may have fewer")
 
 
 class ApproximateGuarantee(Guarantee):
@@ -135,9 +135,7 @@ class Certificate(SealedCertificate):
     guarantee: AnswerGuarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
-    model_checks: ModelChecksPart | None = Field(
-        default=None, description="what the data said about the model; only where the model file has checks"
-    )
+    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     query: QueryPart
     mechanism: MechanismPart
     calibration: CalibrationPart
@@ -164,6 +162,8 @@ def secrets_text(problem: Problem) -> str:
             f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
             "width of the clipping range, remain indistinguishable up to epsilon"
         )
+    if problem.unit is not None and problem.unit.unlimited:
+        return f"{problem.unit.words}: of what its records hold any two remain indistinguishable up to epsilon"
     if problem.unit is not None:
         return (
             f"{problem.unit.words} of each series: of what its records hold ({problem.unit.records:,} of "
@@ -201,7 +201,7 @@ def statement(problem: Problem, delta: float = 0.0) -> str:
 def _guarantee(problem: Problem, delta: float) -> str:
     between = "any two values of any single record" if problem.secrets is None else "the two secrets of any pair"
     if problem.unit is not None:
-        between = f"any two possible sequences for {problem.unit.words} of a series"
+        between = f"any two possible sequences for {problem.unit.words}{' of a series' * (not problem.unit.unlimited)}"
     if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
     if delta > 0:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
@@ -27,8 +26,8 @@ from pufferdp.basics.errors import (
 from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.basics.unforeseen import system_reason, unforeseen
-from pufferdp.data.csv_stream import Passed, change_file, change_lines, check_lines, count_lines, is_plain
+from pufferdp.basics.unexpected import system_reason
+from pufferdp.data.csv_stream import Passed, change_lines
 from pufferdp.data.layout import ROWS, Coding, Counts, Place, hides_values
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
@@ -42,7 +41,7 @@ from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, reason_of
 from pufferdp.publish.reading import (
     check_moves,
     check_people,
@@ -171,10 +170,8 @@ def flip(
         return FlipRows(**options).publish()
     if not isinstance(series.data, (str, os.PathLike)):
         raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
-    layout = options["reading"].check(options["model"])
+    options["reading"].check(options["model"])
     file = SeriesFile(out, ENDINGS, data=series.data, account=options["account"], overwrite=overwrite)
-    if is_plain(Path(series.data), Path(out), layout):
-        return FlipLines(**options, out=file).publish()
     return FlipRows(**options, out=file).publish()
 
 
@@ -402,43 +399,6 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         return flip if self.out is None else self.out.delivered(flip)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlipLines(FlipPublication[int]):
-    """One chain in a text file: as many records as lines, in constant memory."""
-
-    out: SeriesFile
-
-    def read(self) -> int:
-        """How many lines there are; a file that cannot be flipped is not charged."""
-        self.progress("flipping line by line")
-        path = Path(str(self.data))
-        if self.account.has_ledger or self.model.rules_out:
-            check_lines(path, self.reading.layout, self.coding, self.model.labels, self.refusal)
-        return max(1, count_lines(path))
-
-    def reserved_space(self, exact: int) -> AbstractContextManager[object]:
-        """For a file where every record has the longest name."""
-        return self.out.reserved_space(_text_size(exact, self.model))
-
-    def problem(self, exact: int) -> FlipProblem:
-        """For as many records as there are lines."""
-        return self.problem_for(exact)
-
-    def draw(self, problem: FlipProblem, solution: FlipDesign, exact: int, charged: Charged) -> Flip:
-        """Flip the file line by line, so that it need not fit into memory."""
-        source, layout = Path(str(self.data)), self.reading.layout
-
-        def write(path: Path) -> Passed:
-            return change_file(source, path, layout, self.coding, self.model.labels, self.flipper(solution))
-
-        passed = self.out.write(write, charged)
-        with charged.certifying(None, lambda: _where(self.out)):
-            facts = self.reading.facts(((passed.records, 1),), passed.missing)
-            made = self.made(self.model, facts, charged)
-            flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
-        return self.out.delivered(flip)
-
-
 def _where(out: SeriesFile | None) -> str:
     """Where a flipped series is that has no certificate."""
     return "the flipped series is the error's value" if out is None else f"the flipped series is in {out.path!r}"
@@ -526,9 +486,7 @@ class FlipStream(FlipPublication[None]):
 def _why(error: Exception | Interrupted) -> str:
     if isinstance(error, Interrupted):
         return "it was stopped"
-    if isinstance(error, OSError):
-        return system_reason(error)
-    return str(error) if isinstance(error, PufferdpError) else unforeseen(error)
+    return system_reason(error) if isinstance(error, OSError) else reason_of(error)
 
 
 def _shown(error: Exception | Interrupted) -> Exception | Interrupted | None:

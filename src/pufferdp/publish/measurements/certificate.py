@@ -47,9 +47,7 @@ class MeasurementCertificate(SealedCertificate):
     guarantee: ApproximateGuarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
-    model_checks: ModelChecksPart | None = Field(
-        default=None, description="what the data said about the model; only where the model file has checks"
-    )
+    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     mechanism: MechanismPart = Field(description="the leakage curve that carries the DP loss over")
     measurement: MeasurementPart
     data: DataPart

@@ -74,9 +74,7 @@ class RedactionCertificate(SealedCertificate):
     guarantee: HidingPart
     model: dict[str, Any] = Field(description="the model by value, as in a model file")
     model_sha256: str
-    model_checks: ModelChecksPart | None = Field(
-        default=None, description="what the data said about the model; only where the model file has checks"
-    )
+    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     mechanism: MechanismPart
     leakage: float = Field(description="exact, about the private record or segment that is hardest to hide")
     utility: float = Field(description="expected fraction of records released")

@@ -93,9 +93,7 @@ class TableCertificate(SealedCertificate):
     guarantee: Guarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
-    model_checks: ModelChecksPart | None = Field(
-        default=None, description="what the data said about the model; only where the model file has checks"
-    )
+    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     mechanism: MechanismPart = Field(description="the leakage curve that says how large the DP loss may be")
     dp_loss: float = Field(description="of the whole table, for each record")
     questions: list[QuestionPart]

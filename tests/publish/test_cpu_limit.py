@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import pufferdp
+from pufferdp.basics.cpu_limit import run_with_cpu_limit
 from pufferdp.basics.errors import CertificateError
-from pufferdp.basics.patience import within
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.verify import SECONDS
 
@@ -52,7 +52,7 @@ def too_long() -> CertificateError:
 def test_what_never_ends_is_ended() -> None:
     began = time.thread_time()
     with pytest.raises(CertificateError, match="takes too long"):
-        within(0.2, spin, too_long)
+        run_with_cpu_limit(0.2, spin, too_long)
     assert time.thread_time() - began >= 0.2
 
 
@@ -61,7 +61,7 @@ def test_in_any_thread() -> None:
 
     def work() -> None:
         try:
-            within(0.1, spin, too_long)
+            run_with_cpu_limit(0.1, spin, too_long)
         except CertificateError as error:
             raised.append(error)
 
@@ -72,7 +72,7 @@ def test_in_any_thread() -> None:
 
 
 def test_waiting_is_not_working_and_what_has_ended_is_left_alone() -> None:
-    within(0.1, lambda: time.sleep(0.3), too_long)
+    run_with_cpu_limit(0.1, lambda: time.sleep(0.3), too_long)
     began = time.thread_time()
     while time.thread_time() - began < 0.3:  # the time of the block is over, and so is the block
         pass
@@ -85,7 +85,7 @@ def test_what_catches_errors_does_not_catch_it() -> None:
                 spin()
 
     with pytest.raises(CertificateError, match="takes too long"):
-        within(0.1, stubborn, too_long)
+        run_with_cpu_limit(0.1, stubborn, too_long)
 
 
 def test_what_becomes_another_error_on_its_way() -> None:
@@ -98,9 +98,9 @@ def test_what_becomes_another_error_on_its_way() -> None:
             raise TypeError("cannot be compared") from None
 
     with pytest.raises(CertificateError, match="takes too long"):
-        within(0.1, stubborn, too_long)
+        run_with_cpu_limit(0.1, stubborn, too_long)
     with pytest.raises(TypeError, match="of its own"):
-        within(5.0, own_error, too_long)
+        run_with_cpu_limit(5.0, own_error, too_long)
 
 
 @pytest.mark.parametrize("time_is_over", [False, True])
@@ -110,11 +110,11 @@ def test_a_profiler_works_behind_it(time_is_over: bool) -> None:
     code = f"""
 import sys
 from pufferdp.basics.errors import CertificateError
-from pufferdp.basics.patience import within
+from pufferdp.basics.cpu_limit import run_with_cpu_limit
 def spin():
     while True: pass
 try:
-    within(0.05, {work}, lambda: CertificateError("takes too long"))
+    run_with_cpu_limit(0.05, {work}, lambda: CertificateError("takes too long"))
 except CertificateError as error:
     print(error)
 sys.setprofile(lambda *event: None)
@@ -148,7 +148,7 @@ def test_time_that_ends_while_a_block_is_left() -> None:
         alone = min(times)
         for share in (0.1, 0.5, 0.7, 0.8, 0.9, 0.95):
             try:
-                within(share * alone, fill, too_long)
+                run_with_cpu_limit(share * alone, fill, too_long)
             except CertificateError:
                 ended += 1
     finally:
