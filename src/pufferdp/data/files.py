@@ -270,7 +270,7 @@ def picked_columns(columns: Columns) -> str:
 _NO_ZONE = r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?"
 """A date or a time that does not say where."""
 _ZONE = r".*:[0-9]{2}(\.[0-9]+)?\s*([Zz]|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[A-Za-z]+(/[A-Za-z_]+)*)"
-"""A time that does."""
+"""A time that says where, by a zone or an offset."""
 
 _ORDER_TYPES = {
     # The pattern is what a text must look like besides being castable.
