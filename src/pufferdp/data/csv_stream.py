@@ -25,8 +25,7 @@ from pufferdp.models.chain import Move
 
 _BLOCK: Final = 1 << 18
 """Bytes that are read at a time: few enough that Python does not search the fields of many lines for garbage."""
-Lines = list[list[str]]
-"""Some lines of a stream, as their fields."""
+Lines = list[list[str]]  # the fields of some lines
 
 
 @dataclass
@@ -115,9 +114,10 @@ def change_lines(
         for row in reader:
             waiting.append(row or [""])
     except csv.Error:  # its message may repeat data
-        raise DataError(
-            f"the stream cannot be parsed after line {passed.line}: a field is too long, or a quote is not closed"
-        ) from None
+        where, what = f"the stream cannot be parsed after line {passed.line}", "a field is too long"
+        if not names:
+            where, what = "the header of the stream is not CSV", "it has a line end inside a name"
+        raise DataError(f"{where}: {what}, or a quote is not closed; correct it") from None
     if not passed.records:
         where = f" with {layout.order!r} {layout.segment}" if layout.is_part else ""
         raise DataError(f"the stream has no records{where}; at least one is needed")
