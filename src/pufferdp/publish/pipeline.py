@@ -29,7 +29,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
 from pufferdp.publish.kind import AnyKind, Made
-from pufferdp.publish.model_checks import CheckedGuarantee, fitted_warning
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
 from pufferdp.publish.reading import facts_of
 
@@ -353,20 +353,18 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     def made(
         self,
-        model: Model,
         data: Mapping[str, Any],
         charged: Charged,
         released: object = None,
         more: Sequence[str] = (),
     ) -> Made:
-        """What the certificate says besides its claims, with warnings about noise and model.
+        """What the certificate says that does not follow from the problem, with a warning about the noise.
 
         Args:
-            model: the model.
             data: how the data was read.
             charged: what the ledger says.
             released: the released numbers.
-            more: warnings that follow from the solution.
+            more: warnings that a verifier cannot work out.
         """
-        warnings = [text for text in (self.sampler.warning, fitted_warning(model.fitted), *more) if text]
+        warnings = [text for text in (self.sampler.warning, *more) if text]
         return Made(data=data, released=released, warnings=warnings, ledger=charged.row)

@@ -551,7 +551,7 @@ TAMPERED: list[tuple[str, Any, bool, str]] = [
     ("alpha", _set("accuracy", "alpha", to=1.0), True, "accuracy.alpha is 1"),
     ("beta outside (0, 1)", _set("accuracy", "beta", to=2.0), True, "beta is 2"),
     ("labels", _set("labels", to=["active", "rest"]), True, "label"),
-    ("noise kind", _set("noise", "kind", to="none"), True, "noise.kind is 'none'"),
+    ("noise kind", _set("noise", "kind", to="none"), True, 'noise.kind is "none"'),
     ("scale not a number", _set("noise", "scale", to=float("nan")), False, "nan"),
     ("quilt removed", _set("calibration", "quilt", to=None), True, "quilt"),
 ]

@@ -22,8 +22,8 @@ from pufferdp.bounds.channels.noise_chain import noise_chain_loss
 from pufferdp.ledger.charge import noise_chain as noise_charge
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.fields import is_listed
 from pufferdp.publish.flips.kind import KIND
-from pufferdp.publish.kind import is_listed
 from pufferdp.publish.noise import SeededSampler
 from tests.oracles import flips as oracle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
@@ -28,7 +28,6 @@ from pufferdp.publish.answers.certificate import (
 )
 from pufferdp.publish.answers.estimate import (
     MISFIT,
-    ModelEstimate,
     feasible,
     hardly_explained,
     left_out,
@@ -41,20 +40,7 @@ from pufferdp.publish.answers.problem import Calibration, Problem, StatedNoise
 from pufferdp.publish.answers.queries import Query, QueryKind, check_released
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    Claim,
-    Claims,
-    Exact,
-    Kind,
-    Made,
-    Near,
-    Part,
-    Stated,
-    data_claims,
-    model_claims,
-    stated_ranges,
-)
+from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.noise import Accuracy, NoiseDistribution
 from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.pipeline import Reading
@@ -98,29 +84,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     certificate = Certificate
     ledger_kinds = ("additive",)
     released = "answer"
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "answer": "the released numbers; estimate and model_estimate must follow from them",
-        "accuracy.beta": "the probability that was chosen; alpha must follow from it",
-        "query.clip": "the range that was chosen; the noise must follow from its width, and the estimate lie in it",
-        **dict.fromkeys(
-            ("calibration.quilt.node", "calibration.quilt.ends"),
-            "in a series any record may stand for those whose quilt is as good",
-        ),
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "facts.query": "the noise is often the same for several queries",
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
         "facts.coordinates": "of a function of your own: its author's word; otherwise it follows from the query",
         "facts.lipschitz": "of a function of your own: its author's word; otherwise it follows from the query",
-    }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "dp_loss": "a release was charged {stated}; recomputed it is {true}",
-        "facts.sigma": "a release had noise of sigma {stated}; recomputed it is {true}",
-        **dict.fromkeys(
-            ("longest", "width", "epsilon"), "the facts of a release do not go with its length, width or guarantee"
-        ),
     }
 
     def problem(self, certificate: Certificate, *, query: Query | None = None, **more: Any) -> AnswerProblem:
@@ -169,8 +138,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             raise NotApplicableError(f"{name} does not apply: {candidate.reason}", value=name)
         return AnswerNoise.of(candidate)
 
-    def claims(self, problem: AnswerProblem, solution: AnswerNoise, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
+    def content(self, problem: AnswerProblem, solution: AnswerNoise, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from the problem and the answer."""
         query_problem, noise = problem.problem, solution.calibration
         query, bound, answer = query_problem.query, query_problem.bound, made.released
         _check_answer(query_problem, noise.distribution, answer)
@@ -179,78 +148,78 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         # By the surprise that is stated, which must be near ours: rounding must not decide what is left out.
         surprise = stated["surprise"] if stated is not None else 1.0 if posterior is None else posterior.surprise
         misfit = hardly_explained(surprise)
-        warnings = [*made.warnings, MISFIT] if made.stated is None and misfit else list(made.warnings)
-        exact = exactness(noise, query_problem.epsilon)
-        implied = {text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)}
-        implied[DECLARED] = query.kind is QueryKind.FUNCTION
-        checked = query_problem.checked
+        if misfit and posterior is not None:
+            posterior = left_out(posterior)
+        exact, checked = exactness(noise, query_problem.epsilon), query_problem.checked
+        ours, table = noise.approximation, noise.distribution.table
         return {
-            **self.head_claims(made),
+            **self.common(
+                problem,
+                solution,
+                made,
+                query_problem.model,
+                checked=checked,
+                within_bins=query.reads_numbers(query_problem.model) and query_problem.model.bins is not None,
+                implied={
+                    **{text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)},
+                    DECLARED: query.kind is QueryKind.FUNCTION,
+                    MISFIT: misfit,
+                },
+            ),
             "guarantee": {
-                "adversary": Exact(str(query_problem.adversary)),
-                "knows": Exact(query_problem.adversary.knows),
-                "epsilon": Exact(query_problem.epsilon),
-                **({"delta": Exact(noise.delta)} if noise.delta else {}),
-                **({} if query_problem.unit is None else {"unit": _unit(query_problem.unit)}),
-                "secrets": Exact(secrets_text(query_problem)),
-                "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
-                "statement": Exact(statement(query_problem, noise.delta) + assumption_text(made.data) + checked.misfit),
+                "adversary": str(query_problem.adversary),
+                "knows": query_problem.adversary.knows,
+                "epsilon": query_problem.epsilon,
+                "delta": noise.delta or None,
+                "unit": None if query_problem.unit is None else query_problem.unit.to_dict(),
+                "secrets": secrets_text(query_problem),
+                "framework": None if query_problem.secrets is None else query_problem.secrets.to_dict(),
+                "statement": statement(query_problem, noise.delta) + assumption_text(made.data) + checked.misfit,
             },
-            **model_claims(query_problem.model, checked),
             "query": {
-                "name": Exact(query.name),
-                "clip": Exact(list(query.clip) if query.clip else None),
-                "lipschitz": Near(bound.lipschitz),
-                "coordinates": Exact(len(bound.labels)),
+                "name": query.name,
+                "clip": list(query.clip) if query.clip else None,
+                "lipschitz": bound.lipschitz,
+                "coordinates": len(bound.labels),
             },
-            "mechanism": {"name": Exact(noise.mechanism), "theorem": Exact(noise.theorem)},
+            "mechanism": {"name": noise.mechanism, "theorem": noise.theorem},
             "calibration": {
-                "sigma": Near(noise.sigma),
-                "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(query_problem.model)),
-                "transport": _transport(transport_to_dict(noise)),
-                **_approximate(noise),
-                **({"table": _table(noise.distribution.table)} if noise.distribution.table is not None else {}),
+                "sigma": noise.sigma,
+                "quilt": _quilt(noise, query_problem.model, made.stated),
+                "transport": transport_to_dict(noise),
+                "approximate": None
+                if ours is None
+                else {"move": ours.move, "rho": ours.rho, "dp_epsilon": ours.dp_loss, "dp_delta": ours.dp_delta},
+                "table": None if table is None else table.to_dict(),
             },
             "noise": {
-                "kind": Exact(str(noise.distribution.kind)),
-                "scale": Near(noise.scale),
-                **({"balanced": Exact(True)} if noise.distribution.balanced else {}),
+                "kind": str(noise.distribution.kind),
+                "scale": noise.scale,
+                "balanced": True if noise.distribution.balanced else None,
             },
-            "expected_l1_error": Near(noise.distribution.expected_l1_error),
-            "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
-            "data": data_claims(
-                made.data,
-                query_problem.model,
-                within_bins=query.reads_numbers(query_problem.model) and query_problem.model.bins is not None,
-            ),
-            "public": Exact([*public_facts(query_problem), *moves_fact(made.data, query_problem.model)]),
-            "labels": Exact(list(bound.labels)),
-            "answer": Stated(answer),
-            "estimate": Exact(
-                feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
-            ),
-            "model_estimate": _model_estimate(posterior, noise.scale, misfit),
-            "warnings": self.warning_claims(
-                replace(made, warnings=warnings),
-                query_problem.model,
-                must=[text for text, holds in implied.items() if holds] + [MISFIT] * misfit,
-                never=[text for text, holds in implied.items() if not holds] + [MISFIT] * (not misfit),
-            ),
-            "ledger": self.row_claims(problem, solution, made),
+            "expected_l1_error": noise.distribution.expected_l1_error,
+            "accuracy": {"alpha": solution.accuracy.alpha, "beta": solution.accuracy.beta},
+            "public": [*public_facts(query_problem), *moves_fact(made.data, query_problem.model)],
+            "labels": list(bound.labels),
+            "answer": answer,
+            "estimate": feasible(bound, query_problem.records, answer),
+            "model_estimate": None if posterior is None else posterior.to_dict(),
         }
 
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """The answer and its estimate, with their labels."""
         return {name: certificate[name] for name in ("labels", "answer", "estimate")}
 
-    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """The numbers, the ranges that follow from them, and whether they are useful."""
-        repeated = {key: Exact(certificate[key]) for key in ("answer", "estimate", "model_estimate", "labels")}
-        verdict = Near(certified_verdict(certificate).to_dict())
         parts = (certificate["data"].get("ranges") or {}).get("parts", ())
         people = [name for part in parts for name in part.get("by") or ()]
-        person = {"person": Exact(people[0])} if len(people) == 1 else {}
-        return {**repeated, **person, "verdict": verdict, "intervals": Near(intervals(certificate).to_dict())}
+        return {
+            **{key: certificate[key] for key in ("answer", "estimate", "model_estimate", "labels")},
+            **({"person": people[0]} if len(people) == 1 else {}),
+            "verdict": certified_verdict(certificate).to_dict(),
+            "intervals": intervals(certificate).to_dict(),
+        }
 
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the guarantee it makes alone."""
@@ -307,10 +276,6 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 KIND: Final = AnswerKind()
 
 
-def _unit(unit: Unit) -> Claims:
-    return {name: Exact(value) for name, value in unit.to_dict().items()}
-
-
 def exactness(noise: Calibration, epsilon: float) -> list[str]:
     """What must be said of an answer that is published exactly, or nearly so."""
     if not noise.nearly_exact(epsilon):
@@ -350,38 +315,20 @@ def _query(facts: Mapping[str, Any]) -> Query:
     return Query.parse(facts["name"], clip=None if clip is None else (clip[0], clip[1]))
 
 
-@dataclass(frozen=True)
-class QuiltClaim(Claim):
-    """The record that decides and its active quilt, or a record whose quilt is as good."""
+def _quilt(noise: Calibration, model: Model, stated: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The record that decides and its active quilt; the stated ones where that quilt is as good.
 
-    mirrored: bool = field(kw_only=True)
-    """Whether a quilt's mirror image is as good."""
-
-    def holds(self, stated: Any, true: Any) -> bool:
-        """Whether the quilts are as good as each other."""
-        return self.difference("", stated) is None
-
-    def difference(self, path: str, stated: Any) -> str | None:
-        """In a series a quilt may be moved along, so only distances count; elsewhere names do."""
-        ours = self.value
-        if stated is None or ours is None:
-            return None if stated is ours else f"{path} does not belong to this mechanism"
-        if stated["nearby"] != ours["nearby"] or len(stated["ends"]) != len(ours["ends"]):
-            return f"the active quilt has {stated['nearby']} records inside; recomputed it has {ours['nearby']}"
-        shapes = [_shape(ours["node"], ours["ends"])]
-        if self.mirrored:
-            shapes.append([-distance for distance in reversed(shapes[0]) if isinstance(distance, int)])
-        if _shape(stated["node"], stated["ends"]) not in shapes:
-            ends, true = (", ".join(map(str, quilt["ends"])) or "no record" for quilt in (stated, ours))
-            return (
-                f"the active quilt of record {stated['node']} ends at {ends}; "
-                f"recomputed it is the one of record {ours['node']} that ends at {true}"
-            )
-        if stated["skipped"] != ours["skipped"]:
-            return f"{stated['skipped']} quilts are said to be left out; recomputed it is {ours['skipped']}"
-        if not math.isclose(stated["influence"], ours["influence"], rel_tol=1e-6, abs_tol=1e-9):
-            return f"the influence is {stated['influence']:.10g}; recomputed it is {ours['influence']:.10g}"
-        return None
+    In a series a quilt may be moved along, so only distances count; elsewhere names do.
+    """
+    ours = quilt_to_dict(noise)
+    other = None if stated is None else stated["calibration"]["quilt"]
+    if ours is None or other is None:
+        return ours
+    shapes = [_shape(ours["node"], ours["ends"])]
+    if _same_backwards(model):
+        shapes.append([-distance for distance in reversed(shapes[0]) if isinstance(distance, int)])
+    alike = _shape(other["node"], other["ends"]) in shapes
+    return {**ours, "node": other["node"], "ends": other["ends"]} if alike else ours
 
 
 def _shape(node: int | str, ends: list[int] | list[str]) -> list[object]:
@@ -394,47 +341,3 @@ def _same_backwards(model: Model) -> bool:
     """A chain with two states is reversible."""
     chain = chain_of(model)
     return chain is not None and chain.size == 2 and not chain.any_start and chain.given_start is None
-
-
-def _transport(ours: Mapping[str, Any] | None) -> Part:
-    """The distance and the pair of secrets that decides."""
-    words = "calibration.transport does not belong to this mechanism"
-    if ours is None:
-        return Part.of(None, words)
-    pair = " and ".join(repr(ours[name] or "nobody") for name in ("first", "second"))
-    decides = f"the pair that decides is {pair}; the certificate names another"
-    first, second = (Exact(ours[name], words=decides) for name in ("first", "second"))
-    return Part.of({"distance": Near(ours["distance"]), "first": first, "second": second}, words)
-
-
-def _approximate(noise: Calibration) -> dict[str, Claims]:
-    """The approximate DP of the noise; nothing where the guarantee is pure."""
-    ours = noise.approximation
-    if ours is None:
-        return {}
-    # The delta falls fast as the loss grows: rounding of the loss shows in it some hundred times as much.
-    delta = Near(ours.dp_delta, rel=1e-6)
-    pair: Claims = {"dp_epsilon": Near(ours.dp_loss), "dp_delta": delta}
-    return {"approximate": {"move": Near(ours.move), "rho": Near(ours.rho), **pair}}
-
-
-def _table(table: NoiseTable) -> Claims:
-    """The distribution of the noise: what was checked is what is stated."""
-    return {name: Exact(value) for name, value in table.to_dict().items()}
-
-
-def _model_estimate(ours: ModelEstimate | None, scale: float, misfit: bool) -> Part:
-    """The posterior that follows from the answer; left out where the model fails its test.
-
-    Another machine may round the distribution of the answer otherwise. There is no estimate where that could move more
-    than 1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
-    """
-    words = "a model-based estimate is given where there is none, or the reverse"
-    if ours is None:
-        return Part.of(None, words)
-    near = {"mean": 1e-6 * scale, "low": 1e-6 * scale, "high": 1e-6 * scale, "surprise": 1e-9}
-    claims: dict[str, Claim | Claims] = {
-        name: Near(value, rel=1e-6, abs=near[name]) if name in near else Exact(value)
-        for name, value in (left_out(ours) if misfit else ours).to_dict().items()
-    }
-    return Part.of(claims, words)

@@ -20,10 +20,10 @@ from pufferdp.basics.words import did_you_mean
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.certificate import DECLARED, Answer, Certificate
+from pufferdp.publish.answers.certificate import Answer, Certificate
 from pufferdp.publish.answers.estimate import ModelEstimate
 from pufferdp.publish.answers.intervals import Intervals, intervals
-from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exactness
+from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query, QueryKind, state_values
@@ -220,10 +220,8 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
         with charged.certifying(answer, lambda: f"the noisy answer is {answer}"):
-            more = exactness(solution.calibration, self.epsilon)
-            more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
             self.announce("model-based estimation")
-            made = self.made(self.model, exact.facts, charged, answer, more)
+            made = self.made(exact.facts, charged, answer)
             certificate = self.kind.certify(problem, solution, made)
             model_estimate = (
                 None if certificate.model_estimate is None else ModelEstimate(**certificate.model_estimate.model_dump())

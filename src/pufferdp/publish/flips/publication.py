@@ -397,7 +397,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
         with charged.certifying(states, lambda: _where(self.out)):
             facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
-            made = self.made(self.model, facts, charged)
+            made = self.made(facts, charged)
             flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
 
@@ -434,7 +434,7 @@ class FlipLines(FlipPublication[int]):
         passed = self.out.write(write, charged)
         with charged.certifying(None, lambda: _where(self.out)):
             facts = self.reading.facts(((passed.records, 1),), passed.missing)
-            made = self.made(self.model, facts, charged)
+            made = self.made(facts, charged)
             flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
         return self.out.delivered(flip)
 
@@ -519,7 +519,7 @@ class FlipStream(FlipPublication[None]):
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
         facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.unobserved)
-        made = self.made(self.model, facts, receipt)
+        made = self.made(facts, receipt)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
 
 

@@ -217,7 +217,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
         flow = released.tolist()
         with charged.certifying(flow, lambda: f"the noisy flow is {flow}"):
-            made = self.made(self.model, exact.facts, charged, flow)
+            made = self.made(exact.facts, charged, flow)
             certificate = self.kind.certify(problem, solution, made)
             estimates = estimate_chain(released, solution.distribution, solution.kappa)
             guess = flow_problem.trial.guess

@@ -26,18 +26,7 @@ from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorit
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    Claims,
-    Exact,
-    Kind,
-    Made,
-    Near,
-    Stated,
-    data_claims,
-    model_claims,
-    stated_ranges,
-)
+from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
 from pufferdp.publish.model_checks import CheckedGuarantee
@@ -115,11 +104,6 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     certificate = MeasurementCertificate
     ledger_kinds = ("measurement",)
     released = "answer"
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "answer": "what the measurement returned",
-        "measurement": "what its map states; the guarantee must follow from it",
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "dp_loss": "what the map of the measurement states",
@@ -127,9 +111,6 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
         "facts.metric": "of the measurement",
         "facts.measure": "of the measurement",
-    }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "epsilon": "a measurement guarantees {stated}; recomputed it is {true}",
     }
 
     def problem(self, certificate: MeasurementCertificate, **more: Any) -> MeasurementProblem:
@@ -164,8 +145,8 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         curve = curve_of_every_algorithm(problem.chains, problem.curve)
         return carried_by(curve, approximate_leakage(curve, problem.dp_loss, problem.dp_delta))
 
-    def claims(self, problem: MeasurementProblem, solution: Carried, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
+    def content(self, problem: MeasurementProblem, solution: Carried, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from what the map states."""
         chains = problem.chains
         # In words it is the guarantee that is stated, which must be near ours: rounding must not decide a sentence.
         stated = {} if made.stated is None else made.stated["guarantee"]
@@ -174,33 +155,36 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         words = statement(replace(chains, epsilon=epsilon), delta)
         checked = CheckedGuarantee(model=problem.model, epsilon=epsilon, adversary=problem.adversary)
         return {
-            **self.head_claims(made),
+            **self.common(
+                problem,
+                solution,
+                made,
+                problem.model,
+                checked=checked,
+                within_bins=problem.within_bins,
+                implied={AUTHOR: True},
+            ),
             "guarantee": {
-                "adversary": Exact(str(problem.adversary)),
-                "knows": Exact(problem.adversary.knows),
-                # Another machine may end on another upper end within the tolerance; the delta follows from it.
-                "epsilon": Near(solution.epsilon, rel=TOLERANCE),
-                **({"delta": Near(self._delta(problem, epsilon), rel=1e-6)} if solution.delta else {}),
-                "secrets": Exact(secrets_text(chains)),
-                "framework": Exact(None),
-                "statement": Exact(f"{words} {TRUSTED}{assumption_text(made.data)}{checked.misfit}"),
+                "adversary": str(problem.adversary),
+                "knows": problem.adversary.knows,
+                "epsilon": solution.epsilon,
+                "delta": self._delta(problem, epsilon) if solution.delta else None,
+                "secrets": secrets_text(chains),
+                "framework": None,
+                "statement": f"{words} {TRUSTED}{assumption_text(made.data)}{checked.misfit}",
             },
-            **model_claims(problem.model, checked),
-            "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
+            "mechanism": {"name": f"{CURVE}{solution.curve}", "theorem": solution.theorem},
             "measurement": {
-                "metric": Stated(problem.metric),
-                "moves": Stated(MOVES[problem.metric]),
-                "measure": Stated(problem.measure),
-                "dp_loss": Stated(problem.dp_loss),
-                "dp_delta": Stated(problem.dp_delta),
-                "values": Stated(FROM_STATES if problem.clip is None else FROM_DATA),
-                "clip": Stated(None if problem.clip is None else [float(end) for end in problem.clip]),
+                "metric": problem.metric,
+                "moves": MOVES[problem.metric],
+                "measure": problem.measure,
+                "dp_loss": problem.dp_loss,
+                "dp_delta": problem.dp_delta,
+                "values": FROM_STATES if problem.clip is None else FROM_DATA,
+                "clip": None if problem.clip is None else [float(end) for end in problem.clip],
             },
-            "data": data_claims(made.data, problem.model, within_bins=problem.within_bins),
-            "public": Exact([*public_facts(chains), *moves_fact(made.data, problem.model)]),
-            "answer": Stated(made.released),
-            "warnings": self.warning_claims(made, problem.model, must=[AUTHOR]),
-            "ledger": self.row_claims(problem, solution, made),
+            "public": [*public_facts(chains), *moves_fact(made.data, problem.model)],
+            "answer": made.released,
         }
 
     @staticmethod
@@ -212,9 +196,9 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         """What the measurement returned."""
         return {"answer": certificate["answer"]}
 
-    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """What the measurement returned."""
-        return {"answer": Exact(certificate["answer"])}
+        return {"answer": certificate["answer"]}
 
     def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
         """With the guarantee of the certificate."""

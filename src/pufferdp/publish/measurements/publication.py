@@ -18,7 +18,7 @@ from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
-from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
+from pufferdp.publish.measurements.certificate import MeasurementCertificate
 from pufferdp.publish.measurements.kind import KIND, Carried, MeasurementProblem, carried_by, check_series
 from pufferdp.publish.measurements.outside import (
     ColumnValues,
@@ -212,5 +212,5 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         self.announce("measuring")
         answer = run(self.measurement, exact.values(self.values), "the data")
         with charged.certifying(answer, lambda: f"the measurement gave {answer}"):
-            made = self.made(self.model, exact.facts, charged, answer, [AUTHOR])
+            made = self.made(exact.facts, charged, answer)
             return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))

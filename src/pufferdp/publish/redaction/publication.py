@@ -394,7 +394,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
             facts["assumptions"] = assumptions(facts, problem.hiding.chain)
-            made = self.made(self.model, facts, charged)
+            made = self.made(facts, charged)
             redaction = Redaction(
                 designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
                 rows=exact.rows.count,

@@ -266,7 +266,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             }
             self.announce("certifying")
             informative = bool(self.grouping.per) and not exact.regular and not problem.hides_sizes
-            made = self.made(self.model, exact.facts, charged, released, [IRREGULAR] * informative)
+            made = self.made(exact.facts, charged, released, [IRREGULAR] * informative)
             certificate = self.kind.certify(problem, solution, made)
             return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
 
