@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -115,49 +112,6 @@ def change_lines(
         where = f" with {layout.order!r} {layout.segment}" if layout.is_part else ""
         raise DataError(f"the stream has no records{where}; at least one is needed")
     return passed
-
-
-def is_plain(path: Path, out: Path, layout: Layout) -> bool:
-    """Whether a file can go line by line: comma-separated text on both sides, one chain in the order of its lines."""
-    if layout.order is not None or layout.by is not None or layout.missing != "refuse":
-        return False
-    if not (path.is_file() and path.name.lower().endswith(".csv") and out.name.lower().endswith(".csv")):
-        return False
-    with path.open("rb") as file:
-        head = file.readline()
-    return layout.column.encode() in head.removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n").split(b",")
-
-
-def count_lines(path: Path) -> int:
-    """Lines after the header, the last one with or without its end."""
-    lines, last = 0, b"\n"
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            lines, last = lines + block.count(b"\n"), block[-1:]
-    return lines - (last == b"\n")
-
-
-def check_lines(
-    path: Path,
-    layout: Layout,
-    coding: Coding,
-    labels: Sequence[str],
-    refuse: Callable[[set[Move]], None] | None = None,
-) -> None:
-    """Refuse a file that could not be changed to its end, and write nothing."""
-    with path.open("rb") as source, Path(os.devnull).open("wb") as nowhere:
-        change_lines(source, nowhere, layout, coding, labels, lambda codes: codes, refuse=refuse)
-
-
-def change_file(
-    path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
-) -> Passed:
-    """Change the lines of one file into another. One that is there is written over, in the space that it has."""
-    handle = os.open(out, os.O_RDWR | os.O_CREAT, 0o666)
-    with os.fdopen(handle, "r+b") as sink, path.open("rb") as source:
-        passed = change_lines(source, sink, layout, coding, labels, change)
-        sink.truncate()
-        return passed
 
 
 def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:

@@ -153,6 +153,8 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append("the hash does not match: the certificate was changed after it was made")
         try:
             problems += self._differences(certificate, raw, more)
+        except ValidationError as error:  # what is made again is no certificate
+            problems += plain_errors(error)[:5]
         except (PufferdpError, ValueError) as error:
             problems.append(str(error))
         row = raw["ledger"]

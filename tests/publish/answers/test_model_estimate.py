@@ -474,11 +474,11 @@ def test_a_release_says_it_and_its_certificate_too(query):
     ("change", "problem"),
     [
         ({"mean": [1.0, 2.0]}, "model_estimate.mean is 1"),
-        ({"low": [None, None]}, "model_estimate.low is None"),
+        ({"low": [None, None]}, "model_estimate.low is null"),
         ({"high": [1.0]}, "model_estimate.high has 1"),
         ({"surprise": [0.9, 0.1]}, "model_estimate.surprise is 0.9"),
         ({"probability": 0.99}, "model_estimate.probability is 0.99"),
-        (None, "model-based estimate is given where"),
+        (None, "model_estimate is null"),
     ],
 )
 def test_a_changed_posterior_is_found(change, problem):

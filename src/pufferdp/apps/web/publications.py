@@ -48,17 +48,15 @@ def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> di
 
 def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """A table, charged before its noise where there is a ledger."""
-    from pufferdp.publish.series import Series
+    from pufferdp.publish.series import Series, run_of
     from pufferdp.publish.tables.publication import release_table
 
     answers = answer_folder(arguments["ledger"])
     made = release_table(
         Series(inputs.file(arguments["data"]), **arguments["reading"]),
         model=inputs.model(arguments["model"]),
-        ledger=arguments["ledger"],
-        dataset=arguments["dataset"],
-        progress=progress,
         **_table(arguments),
+        **run_of({"ledger": arguments["ledger"], "dataset": arguments["dataset"], "progress": progress}),
     )
     content = made.to_dict()
     kept = keep_answer(answers, content)

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, NotApplicableError, QueryError
 from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.ledger.charge import Charge, additive
+from pufferdp.ledger.charge import Charge, loss_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
@@ -37,15 +36,14 @@ from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem, StatedNoise
-from pufferdp.publish.answers.queries import Query, QueryKind, check_released
+from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.noise import Accuracy, NoiseDistribution
 from pufferdp.publish.noise_table import NoiseTable
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text, moves_fact
-from pufferdp.publish.stated_reading import stated_lengths
 from pufferdp.publish.verdict import certified_verdict
 
 
@@ -95,25 +93,22 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     def problem(self, certificate: Certificate, *, query: Query | None = None, **more: Any) -> AnswerProblem:
         """What was asked; a function of your own that decides the noise is handed over as ``query``."""
         c = certificate
-        model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
+        model = model_from_dict(c.model)
+        chains = Problem.chains_stated(c, model)
         query_facts = c.query.model_dump()
         pair = c.calibration.approximate
         if pair is not None:
             query_facts["euclidean"] = pair.move
-        if c.query.name == QueryKind.FUNCTION and c.mechanism.name == "wasserstein" and query is None:
+        if c.query.name == FunctionQuery.word and c.mechanism.name == "wasserstein" and query is None:
             raise CertificateError("the noise depends on a function of your own: hand it over with verify(…, query=…)")
         problem = Problem(
-            model=model,
-            query=query if query is not None and c.query.name == QueryKind.FUNCTION else _query(query_facts),
-            lengths=lengths,
+            **chains,
+            query=query if query is not None and c.query.name == FunctionQuery.word else _query(query_facts),
             epsilon=c.guarantee.epsilon,
-            adversary=checks.adversary(c.guarantee.adversary),
             secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
             independent_noise=c.noise.balanced is None,
             delta=c.guarantee.delta or 0.0,
             unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
-            part=c.data.part is True,
-            unobserved=c.data.dropped + c.data.unobserved > 0,
             stated=StatedNoise(
                 sigma=c.calibration.sigma, pair=None if pair is None else (pair.dp_epsilon, pair.dp_delta)
             ),
@@ -121,7 +116,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         )
         if (problem.table is not None) != (c.mechanism.name == ExactOptimal.name):
             raise CertificateError("calibration.table goes with the mechanism exact-optimal, and with no other")
-        Reading.stated(c.data).check_stated(model, lengths, problem.unit)
+        check_stated(c.data, model, problem.lengths, problem.unit)
         return AnswerProblem(
             problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta, ranges=stated_ranges(c.data)
         )
@@ -162,7 +157,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 within_bins=query.reads_numbers(query_problem.model) and query_problem.model.bins is not None,
                 implied={
                     **{text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)},
-                    DECLARED: query.kind is QueryKind.FUNCTION,
+                    DECLARED: isinstance(query, FunctionQuery),
                     MISFIT: misfit,
                 },
             ),
@@ -223,47 +218,49 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the guarantee it makes alone."""
-        query_problem, noise = problem.problem, solution.calibration
-        ours = noise.approximation
-        return additive(
-            model=model_digest(query_problem.model),
-            adversary=str(query_problem.adversary),
-            query=query_problem.query.name,
-            clip=query_problem.query.clip,
-            lipschitz=noise.lipschitz,
-            coordinates=len(query_problem.bound.labels),
-            mechanism=noise.mechanism,
-            sigma=noise.sigma,
-            epsilon=query_problem.epsilon,
-            lengths=query_problem.lengths,
-            framework=None if query_problem.secrets is None else query_problem.secrets.to_dict(),
-            numbers=query_problem.model.real_valued,
-            part=query_problem.part,
-            unobserved=query_problem.unobserved,
+        asked, noise = problem.problem, solution.calibration
+        ours, table, clip = noise.approximation, noise.distribution.table, asked.query.clip
+        # The sigma of noise by a table is its expected size, and says nothing of what is lost.
+        loss = loss_of(noise.sigma) if table is None else noise.dp_loss
+        return Charge(
+            kind="additive",
+            dp_loss=loss if ours is None else ours.dp_loss,
+            dp_delta=0.0 if ours is None else ours.dp_delta,
+            delta=0.0 if ours is None else ours.delta,
+            longest=asked.charged_records,
+            # A guarantee about secrets of one's own says nothing about single records, which a ledger is about.
+            epsilon=asked.epsilon if asked.secrets is None else None,
+            width=clip[1] - clip[0] if asked.model.real_valued and clip is not None else None,
+            facts={
+                "query": asked.query.name,
+                "clip": None if clip is None else [float(end) for end in clip],
+                "lipschitz": noise.lipschitz,
+                "coordinates": len(asked.bound.labels),
+                "mechanism": noise.mechanism,
+                "sigma": noise.sigma,
+                "epsilon": asked.epsilon,
+                "framework": None if asked.secrets is None else asked.secrets.to_dict(),
+                **asked.chain_facts(),
+                **({} if ours is None else {"delta": ours.delta, "euclidean": ours.move}),
+                **({} if table is None else {"table": table.to_dict()}),
+                **({} if asked.unit is None else {"unit": asked.unit.to_dict()}),
+            },
+            model=model_digest(asked.model),
+            adversary=str(asked.adversary),
             ranges=problem.ranges,
-            table=None if noise.distribution.table is None else noise.distribution.table.to_dict(),
-            table_loss=noise.dp_loss,
-            approximate=None
-            if ours is None
-            else {"delta": ours.delta, "dp_loss": ours.dp_loss, "dp_delta": ours.dp_delta, "move": ours.move},
-            unit=None if query_problem.unit is None else query_problem.unit.to_dict(),
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """From the query, the mechanism and the guarantee of a charge; None where a function of your own decides."""
         facts = charge.facts
-        own = facts["query"] == QueryKind.FUNCTION and facts["mechanism"] == "wasserstein"
+        own = facts["query"] == FunctionQuery.word and facts["mechanism"] == "wasserstein"
         if model is None or own:
             return None
         query_problem = Problem(
-            model=model,
+            **Problem.chains_charged(charge, model),
             query=_query({"name": facts["query"], **facts}),
-            lengths=tuple((a, b) for a, b in facts["lengths"]),
             epsilon=facts["epsilon"],
-            adversary=checks.adversary(charge.adversary),
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
-            part=facts.get("part") is True,
-            unobserved=facts.get("unobserved") is True,
             delta=facts.get("delta", 0.0),
             unit=None if facts.get("unit") is None else Unit.of(facts["unit"]["name"], model),
             stated=StatedNoise(sigma=facts["sigma"], pair=(charge.dp_loss, charge.dp_delta)),
@@ -286,11 +283,11 @@ def exactness(noise: Calibration, epsilon: float) -> list[str]:
 def _check_answer(problem: Problem, distribution: NoiseDistribution, answer: Any) -> None:
     """Refuse an answer that no draw could have made."""
     numbers = answer if isinstance(answer, list) else [answer]
-    several = problem.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY) or len(problem.bound.labels) > 1
+    several = problem.query.each_state or len(problem.bound.labels) > 1
     if len(numbers) != len(problem.bound.labels) or isinstance(answer, list) != several:
         raise CertificateError("the answer does not have one number for each label of the query")
     try:
-        check_released(problem.query, problem.records, numbers, distribution.balanced)
+        problem.query.check_released(problem.records, numbers, distribution.balanced)
     except QueryError as error:
         raise CertificateError(str(error)) from None
     if distribution.scale == 0:
@@ -307,7 +304,7 @@ def charge_of(problem: Problem, candidate: Candidate) -> Charge:
 
 def _query(facts: Mapping[str, Any]) -> Query:
     """The query of a certificate or a charge; in place of a function of your own, one that moves as far."""
-    if facts["name"] == QueryKind.FUNCTION:
+    if facts["name"] == FunctionQuery.word:
         return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
     clip = facts["clip"]
     if clip is not None and len(clip) != 2:

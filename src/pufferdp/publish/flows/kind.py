@@ -24,7 +24,7 @@ from pufferdp.publish.flows.certificate import ERRORS, FlowCertificate, guarante
 from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, Trial, calibrate, privacy_of
 from pufferdp.publish.kind import Kind, Made, stated_ranges
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.stated_reading import stated_lengths
 
@@ -68,7 +68,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         lengths = stated_lengths(c.data.lengths)
         if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
             raise CertificateError("repair.kappa must be a number above 0 for the repair log, and null otherwise")
-        Reading.stated(c.data).check_stated(model)
+        check_stated(c.data, model)
         problem = FlowProblem(
             model=model,
             lengths=lengths,

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.approximate import Approximate, approximate_leakage
@@ -22,7 +20,7 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.certificate import public_facts, secrets_text, statement
-from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
+from pufferdp.publish.answers.mechanisms.baselines import CURVE, curve_of_every_algorithm
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
@@ -30,12 +28,9 @@ from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text, moves_fact
-from pufferdp.publish.stated_reading import stated_lengths
 
-CURVE: Final = "curve-"
-"""What mechanisms that are curves begin with."""
 FROM_STATES: Final = "the value of its state"
 FROM_DATA: Final = "the number in the data, clipped"
 
@@ -116,24 +111,21 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     def problem(self, certificate: MeasurementCertificate, **more: Any) -> MeasurementProblem:
         """What was measured."""
         c = certificate
-        model, lengths, stated = model_from_dict(c.model), stated_lengths(c.data.lengths), c.measurement
+        model, stated = model_from_dict(c.model), c.measurement
+        chains = Problem.chains_stated(c, model)
         if MOVES.get(stated.metric) != stated.moves or stated.measure not in MEASURES:
             raise CertificateError(f"measurement has the metric {stated.metric!r} and the measure {stated.measure!r}")
         known = stated.values in (FROM_STATES, FROM_DATA) and len(stated.clip or [0, 1]) == 2
         if not known or (stated.values == FROM_DATA) != (stated.clip is not None):
             raise CertificateError("measurement.values and measurement.clip do not go together")
-        Reading.stated(c.data).check_stated(model, lengths)
+        check_stated(c.data, model, chains["lengths"])
         return MeasurementProblem(
-            model=model,
-            lengths=lengths,
-            adversary=checks.adversary(c.guarantee.adversary),
+            **chains,
             metric=stated.metric,
             measure=stated.measure,
             dp_loss=stated.dp_loss,
             dp_delta=stated.dp_delta,
             clip=None if stated.clip is None else (stated.clip[0], stated.clip[1]),
-            part=c.data.part is True,
-            unobserved=c.data.dropped + c.data.unobserved > 0,
             curve=c.mechanism.name.removeprefix(CURVE),
             ranges=stated_ranges(c.data),
         )
@@ -207,21 +199,18 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
 
     def charge(self, problem: MeasurementProblem, solution: Carried) -> Charge:
         """The pair that its map states, on every record that was read."""
-        endless = problem.part or problem.unobserved
         return Charge(
             kind="measurement",
             dp_loss=problem.dp_loss,
             dp_delta=problem.dp_delta,
-            longest=MOST_RECORDS if endless else problem.chains.longest,
+            longest=problem.chains.charged_records,
             epsilon=solution.epsilon,
             delta=solution.delta,
             facts={
                 "metric": problem.metric,
                 "measure": problem.measure,
                 "mechanism": f"{CURVE}{solution.curve}",
-                "lengths": [list(pair) for pair in problem.lengths],
-                **({"part": True} if problem.part else {}),
-                **({"unobserved": True} if problem.unobserved else {}),
+                **problem.chains.chain_facts(),
             },
             model=model_digest(problem.model),
             adversary=str(problem.adversary),
@@ -234,15 +223,11 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             return None
         facts = charge.facts
         problem = MeasurementProblem(
-            model=model,
-            lengths=tuple((a, b) for a, b in facts["lengths"]),
-            adversary=checks.adversary(charge.adversary),
+            **Problem.chains_charged(charge, model),
             metric=facts["metric"],
             measure=facts["measure"],
             dp_loss=charge.dp_loss,
             dp_delta=charge.dp_delta,
-            part=facts.get("part") is True,
-            unobserved=facts.get("unobserved") is True,
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,
         )

@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, cast
 
-from pufferdp.basics import checks
-from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.answers.problem import StatedNoise
+from pufferdp.publish.answers.mechanisms.baselines import CURVE
+from pufferdp.publish.answers.problem import Problem, StatedNoise
 from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA, is_digest
 from pufferdp.publish.fields import NEAR, differences
 from pufferdp.publish.kind import Kind, Made, stated_ranges
-from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.stated_reading import stated_lengths
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.tables.certificate import (
     MOST_CELLS,
     TableCertificate,
@@ -32,9 +30,6 @@ from pufferdp.publish.tables.problem import TableNoise, TableProblem, clip_list,
 from pufferdp.publish.tables.questions import Question, QuestionNoise, Row
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 from pufferdp.publish.verdict import certified_table_verdicts
-
-CURVE: Final = "curve-"
-"""What mechanisms that are curves begin with."""
 
 
 class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
@@ -56,25 +51,22 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     def problem(self, certificate: TableCertificate, **more: Any) -> TableProblem:
         """What was asked."""
         c = certificate
-        model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
+        model = model_from_dict(c.model)
+        chains = Problem.chains_stated(c, model)
         if not c.questions:
             raise CertificateError("questions is empty; a table has at least one")
-        Reading.stated(c.data).check_stated(model, lengths)
+        check_stated(c.data, model, chains["lengths"])
         grouping = Grouping.of_words(c.groups.per)
         if grouping.person and c.data.by is None:
             raise CertificateError("groups.per is person, and data.by names no column that tells people apart")
         if c.groups.named:
             grouping = replace(grouping, named=_stated_names(c))
         return TableProblem(
-            model=model,
+            **chains,
             questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
             grouping=grouping,
             split=tuple(q.share for q in c.questions),
-            lengths=lengths,
             epsilon=c.guarantee.epsilon,
-            adversary=checks.adversary(c.guarantee.adversary),
-            part=c.data.part is True,
-            unobserved=c.data.dropped + c.data.unobserved > 0,
             beta=c.questions[0].accuracy.beta,
             stated=StatedNoise(sigma=1 / c.dp_loss if c.dp_loss > 0 else 0.0),
             curve=c.mechanism.name.removeprefix(CURVE),
@@ -190,11 +182,10 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
 
     def charge(self, problem: TableProblem, solution: TableNoise) -> Charge:
         """Its DP loss on every record that was read, once: groups share none."""
-        endless = problem.part or problem.unobserved
         return Charge(
             kind="table",
             dp_loss=solution.dp_loss,
-            longest=MOST_RECORDS if endless else problem.chains.longest,
+            longest=problem.chains.charged_records,
             epsilon=problem.epsilon,
             facts={
                 "per": problem.grouping.per,
@@ -203,9 +194,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
                 "split": list(problem.split),
                 "mechanism": f"{CURVE}{solution.curve}",
                 "epsilon": problem.epsilon,
-                "lengths": [list(pair) for pair in problem.lengths],
-                **({"part": True} if problem.part else {}),
-                **({"unobserved": True} if problem.unobserved else {}),
+                **problem.chains.chain_facts(),
             },
             model=model_digest(problem.model),
             adversary=str(problem.adversary),
@@ -219,15 +208,11 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         facts = charge.facts
         clips = [_clip(clip) for clip in facts["clip"]]
         problem = TableProblem(
-            model=model,
+            **Problem.chains_charged(charge, model),
             questions=tuple(parse_question(q, clip=clip) for q, clip in zip(facts["queries"], clips, strict=True)),
             grouping=Grouping.of_words(facts["per"]),
             split=tuple(facts["split"]),
-            lengths=tuple((a, b) for a, b in facts["lengths"]),
             epsilon=facts["epsilon"],
-            adversary=checks.adversary(charge.adversary),
-            part=facts.get("part") is True,
-            unobserved=facts.get("unobserved") is True,
             stated=StatedNoise(sigma=1 / charge.dp_loss if charge.dp_loss > 0 else 0.0),
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,
