@@ -115,13 +115,6 @@ def test_reports_do_not_guarantee_too_much():
     assert "any DP algorithm" in " ".join(str(strong).split())
 
 
-def test_curves_of_numbers_are_named_for_chains_but_not_printed():
-    report = leakage_of(MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]]), dp_epsilon=0.5, length=4)
-    assert report.curves["gaussian"] is None
-    assert "jointly normal" in report.reasons["gaussian-exact"]
-    assert "gaussian" not in str(report)
-
-
 def test_what_has_no_meaning_is_refused():
     with pytest.raises(ParameterError, match="leave query= out"):
         leakage_of(heights(), dp_epsilon=1, query="sum")

@@ -253,7 +253,7 @@ def test_sums_of_decimals_are_never_rounded_down(a: float, b: float) -> None:
     assert exact <= Fraction(repr(total)) <= exact * (1 + Fraction(1, 2**51))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_flows_of_the_same_records_keep_the_sum_of_their_taus(seed: int) -> None:
     """By enumeration: two noisy flows of one path are as good as one with the noise of their weighted mean."""
     generator = np.random.default_rng([seed, 9])

@@ -14,7 +14,6 @@ import duckdb
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch_folder
-from pufferdp.data.frames.times import relation_times
 from pufferdp.data.layout import Columns, check_columns, check_row_order, shorten
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import (
@@ -28,7 +27,7 @@ from pufferdp.data.parts import (
     parquet_scan,
     typed_condition,
 )
-from pufferdp.data.spark import is_spark_error
+from pufferdp.data.times import relation_times
 
 _ENGINES: Final = ("polars", "pyo3_runtime", "pyarrow", "pandas", "narwhals")
 """The modules of errors that are not ours, a panic of Polars among them."""
@@ -107,9 +106,10 @@ def reading(what: str = "the data") -> Iterator[None]:
         # Their messages repeat data; the names of the errors do not.
         if type(error) is RuntimeError and str(error) == "Query interrupted":  # Ctrl-C, as DuckDB raises it
             raise KeyboardInterrupt from None
-        if is_spark_error(error):
+        engine = type(error).__module__.partition(".")[0]
+        if engine in ("pyspark", "py4j"):
             why = f"by Spark: {type(error).__name__}; see Spark's own log"
-        elif type(error).__module__.partition(".")[0] in _ENGINES:
+        elif engine in _ENGINES:
             why = f"({type(error).__name__}); look for numbers and times that are too large for their column"
         else:
             raise

@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, did_you_mean
 from pufferdp.data.ranges import EVERYTHING, Ranges, segment_words
+from pufferdp.data.reading_options import ROWS as ROWS
+from pufferdp.data.reading_options import MissingValues
 from pufferdp.models.base import PAIR_MARK
 
 _MICROSECONDS = {
@@ -110,8 +112,6 @@ def duration_text(microseconds: Fraction) -> str:
     return f"{float(microseconds):.15g}us"
 
 
-ROWS: Final = "rows"
-"""The order of a table whose rows the caller states to be in time order already."""
 Place = str | float | date
 """A place on the order column as a user names it: a number, a date or a time."""
 
@@ -230,7 +230,7 @@ class Layout:
             object.__setattr__(self, "order", None)
             object.__setattr__(self, "rows_in_order", True)
         columns_of(self)
-        if self.missing not in ("refuse", "keep"):
+        if self.missing not in get_args(MissingValues):
             raise DataError(
                 f"missing is {self.missing!r}; it must be refuse, or keep: a missing value is an unobserved time step",
                 value=self.missing,
@@ -326,10 +326,6 @@ class Counts:
     """Which records were read, where it was asked for: public."""
     clipped: Fraction | None = field(default=None, repr=False)
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
-
-    def with_histogram(self, histogram: tuple[int, ...]) -> Counts:
-        """These counts with records counted in other states."""
-        return replace(self, histogram=histogram)
 
 
 def check_columns(names: Sequence[str], columns: Columns) -> None:

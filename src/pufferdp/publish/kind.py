@@ -216,7 +216,6 @@ class Kind(ABC, Generic[P, S, C]):
         fitted = fitted_warning(model.fitted)
         follows = {**({} if fitted is None else {fitted: True}), **(implied or {})}
         warnings = [text for text in made.warnings if follows.get(text, True)]
-        facts = None if checked is None else checked.to_dict()
         total = sum(length * count for length, count in made.data["lengths"])
         kept = {"dropped": 0, "unobserved": 0} if made.data["missing"] == "refuse" else {}
         return {
@@ -225,7 +224,7 @@ class Kind(ABC, Generic[P, S, C]):
             "created": made.created,
             "model": model_to_dict(model),
             "model_sha256": model_digest(model),
-            **({} if facts is None else {"model_checks": facts}),
+            **({} if checked is None else {"model_checks": checked.to_dict()}),
             "data": {
                 **made.data,
                 **kept,

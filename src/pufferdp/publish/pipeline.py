@@ -21,7 +21,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError, ValuesError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
-from pufferdp.basics.unforeseen import unforeseen
+from pufferdp.basics.unexpected import describe_unexpected
 from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Layout, check_pair_states, read_distance, values_hidden
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -173,7 +173,7 @@ class Charged:
 
 def reason_of(error: Exception) -> str:
     """Why something failed: our own words, and of any other error what kind and where."""
-    return str(error) if isinstance(error, PufferdpError) else unforeseen(error)
+    return str(error) if isinstance(error, PufferdpError) else describe_unexpected(error)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Required, Unpack, overload
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import ParameterError
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
@@ -124,6 +125,7 @@ def release(
         accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
         progress: called with a few words before each step.
     """
+    checks.refuse_unknown(request, Request)
     if (query is None) == (measurement is None):
         raise ParameterError("give either a query or a measurement")
     own: dict[str, Any] = {name: value for name, value in request.items() if name not in ReleaseOptions.__annotations__}

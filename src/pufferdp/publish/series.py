@@ -8,11 +8,11 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from pufferdp.basics.checks import flag
+from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import ROWS, Place, column_name, distance_text, place_of
-from pufferdp.data.memory import table_of
+from pufferdp.data.memory import has_unsorted_index, table_of
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins, bins_text, with_bins
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
 
 
-class ReadingOptions(TypedDict, total=False):
+class SeriesOptions(TypedDict, total=False):
     """How data are read: what every verb takes beside the data, with the meaning that it has for a ``Series``."""
 
     column: str | Sequence[str] | None
@@ -40,7 +40,7 @@ class ReadingOptions(TypedDict, total=False):
     id: str | None
 
 
-class ReleaseOptions(ReadingOptions, total=False):
+class ReleaseOptions(SeriesOptions, total=False):
     """What every release takes besides what is asked."""
 
     sampler: Sampler | None
@@ -66,9 +66,7 @@ class Run(TypedDict):
 
 def run_of(options: ReleaseOptions) -> Run:
     """Who draws, and where it is charged; refuses what is no option."""
-    unknown = options.keys() - ReleaseOptions.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"{min(unknown)} is an unexpected keyword argument")
+    checks.refuse_unknown(options, ReleaseOptions)
     return {
         "account": Account(options.get("ledger"), options.get("dataset")),
         "sampler": options.get("sampler") or SystemSampler(),
@@ -81,7 +79,7 @@ def as_asked(data: object, options: Mapping[str, Any]) -> tuple[Series, Run]:
     """The series that options make of the data, who draws, and where it is charged."""
     run = run_of(cast(ReleaseOptions, options))
     return Series.of(
-        data, **{name: options[name] for name in options.keys() & ReadingOptions.__annotations__.keys()}
+        data, **{name: options[name] for name in options.keys() & SeriesOptions.__annotations__.keys()}
     ), run
 
 
@@ -95,7 +93,8 @@ class Series:
             values themselves: a list, a numpy array, a pandas or polars series.
         column: the column with states or numbers; two names read the states of both as pairs.
         order: the column to sort by. Without it the time index of a pandas object is the order, and other data are
-            taken in row order where no column holds times. ``"rows"`` states that the rows are in time order.
+            taken in row order where no column holds times and an index of numbers rises. ``"rows"`` states that the
+            rows are in time order.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is assumed to be independent of what went before.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
@@ -140,8 +139,8 @@ class Series:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        flag(self.independent, "independent")
-        self.reading()  # refuses a way of reading that there is not
+        checks.flag(self.independent, "independent")
+        self._reading()  # refuses a way of reading that there is not
 
     @classmethod
     def of(cls, data: object, **given: Any) -> Series:
@@ -169,9 +168,18 @@ class Series:
         return self.column
 
     def reading(self, model: Model | None = None) -> Reading:
-        """How it is read for a model, whose step says where rows are missing."""
-        assert not isinstance(self.restart, timedelta)
+        """How it is read for a model, whose step says where rows are missing; rejects rows that are in no order."""
         unordered = model is not None and series_of(model) is None and ar1_of(model) is None
+        if self.order is None and not unordered and has_unsorted_index(self.data):
+            raise DataError(
+                "the index of the data does not rise from row to row, and no order is given; rows that were moved are "
+                "not taken as they come: sort by a column with order=, or by the index with .sort_index(), or state "
+                f"that the rows already are in time order with order={ROWS!r}"
+            )
+        return self._reading(model, unordered)
+
+    def _reading(self, model: Model | None = None, unordered: bool = False) -> Reading:
+        assert not isinstance(self.restart, timedelta)
         return Reading(
             column=self.named,
             order=None if self.order == ROWS or (unordered and self.index_order) else self.order,

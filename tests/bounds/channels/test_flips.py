@@ -145,16 +145,6 @@ def test_loss_is_that_of_enumeration(seed: int, n: int, given_start: bool):
     compare(P, distribution, generator.uniform(0.01, 0.5, 2), n)
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("lazy", [True, False])
-@pytest.mark.parametrize("n", [6, 7])
-def test_loss_is_that_of_enumeration_for_longer_series(n: int, lazy: bool, seed: int):
-    """Random chains that like to stay, and others: with one move likelier than not, or both."""
-    generator = np.random.default_rng([seed, n, lazy])
-    q, r = generator.uniform(0.02, 0.5, 2) if lazy else (generator.uniform(0.5, 0.98), generator.uniform(0.02, 0.98))
-    compare(np.array([[1 - q, q], [r, 1 - r]]), "stationary", generator.uniform(0.01, 0.5, 2), n)
-
-
 @given(SEEDS, st.integers(1, 4))
 @settings(max_examples=examples(10))
 def test_any_start_is_the_worst_of_many(seed: int, n: int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -54,16 +54,14 @@ class Inputs:
         self.looks.move_to_end(key)
         return self.looks[key]
 
-    def keep(self, key: str, thing: object) -> None:
-        """Something that later jobs name by its key."""
-        self.things[key] = thing
-
-    def forget(self, key: str) -> None:
-        """Something that no job names any more, unless it is sent again."""
-        self.things.pop(key, None)
-        self.models.pop(key, None)
-        for look in [look for look in self.looks if key in look]:
-            del self.looks[look]
+    def keep(self, new: Mapping[str, object], needed: Collection[str]) -> None:
+        """Things that a job names by their keys; what it does not need is forgotten until it is sent again."""
+        self.things.update(new)
+        for key in self.things.keys() - set(needed):
+            del self.things[key]
+            self.models.pop(key, None)
+            for look in [look for look in self.looks if key in look]:
+                del self.looks[look]
 
     def file(self, key: str) -> MemoryFile:
         """A file that the server sent before the job that names it."""

@@ -37,7 +37,7 @@ LOSSES: Final = tuple(10 ** (n / 4 - 2) for n in range(13))
 
 
 def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
-    """The header of an upload."""
+    """The column names in the header of an upload."""
     progress("reading the header")
     return {"columns": memory_columns(MemoryFile(name, content))}
 
@@ -60,7 +60,7 @@ def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> d
 
 
 def model(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
-    """A model file, checked."""
+    """The description of an uploaded model file, checked."""
     try:
         raw = parse_json(content.decode("utf-8-sig"))
     except JsonRuleError as error:
@@ -258,7 +258,7 @@ def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> d
             stands = budget_ledger.dataset(name)
             dataset = stands.to_dict()
             chart = None
-            if stands.calendar is not None and stands.calendar.keyed_pieces:
+            if stands.calendar is not None and stands.calendar.pieces:
                 chart = pictures.calendar(stands, theme)
             elif dataset["releases"] > 1:
                 chart = pictures.budget(dataset, history(budget_ledger, name), theme)

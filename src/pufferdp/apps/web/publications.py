@@ -8,17 +8,17 @@ from typing import Any, Final, Protocol
 from pufferdp.apps.web import pictures
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics.errors import CertificateError
-from pufferdp.data.layout import ROWS
+from pufferdp.data.reading_options import ROWS
 from pufferdp.data.rewrite import formula_warning, key_columns
 from pufferdp.models.base import Lengths
 from pufferdp.publish.certificate import SERIES_SCHEMA
 
 
 class Planned(Protocol):
-    """A plan, of any kind."""
+    """A plan of any release type."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The content of the plan as JSON has it."""
 
 
 def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:

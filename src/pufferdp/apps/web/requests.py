@@ -6,18 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from pufferdp.data.reading_options import MissingValues, parse_distance
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Theme = Literal["light", "dark"]
 Private = Annotated[list[int | Name], Field(min_length=1, max_length=1000)]
 """Rows, counted from 1, and times or ranges of times."""
-
-
-def _number_or_text(value: object) -> object:
-    """As on the command line: a duration, or a number in the order column's unit."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 class JobRequest(BaseModel):
@@ -31,13 +25,13 @@ class JobRequest(BaseModel):
 
 
 class Reading(JobRequest):
-    """How rows become series."""
+    """How rows of a file become series."""
 
     column: Name
     order: Name | None = None
     by: Name | None = None
-    restart: Annotated[float | str | None, BeforeValidator(_number_or_text)] = None
-    missing: Literal["refuse", "keep"] = "refuse"
+    restart: Annotated[float | str | None, BeforeValidator(parse_distance)] = None
+    missing: MissingValues = "refuse"
     independent: bool = False
 
 
@@ -49,7 +43,7 @@ class ValuesRequest(JobRequest):
 
 
 class FitRequest(JobRequest):
-    """A model from the data."""
+    """A request for a model fitted to data."""
 
     data: Name
     reading: Reading
@@ -136,7 +130,7 @@ class EstimateRequest(JobRequest):
 
 
 class FlowPlanRequest(JobRequest):
-    """The noise of a flow."""
+    """A request for the plan of a flow."""
 
     model: Name
     data: Name | None = None
@@ -149,7 +143,7 @@ class FlowPlanRequest(JobRequest):
 
 
 class FlowRequest(FlowPlanRequest):
-    """A flow from the data."""
+    """A request for a flow of data."""
 
     data: Name
     reading: Reading
@@ -193,7 +187,7 @@ class LeakageRequest(JobRequest):
 
 
 class SeriesRequest(JobRequest):
-    """The states of a series."""
+    """A request for the states of a series."""
 
     data: Name
     model: Name

@@ -87,19 +87,22 @@ class AnyStartLeakage:
         """A bracket around the leakage, and the adversary who reaches its lower end."""
         upper, _ = self._free.worst(dp_loss)
         best, adversary, size = 0.0, None, self._sums.chain.size
-        points = np.asarray(self._sums.points, dtype=float)
+        points, pairs = np.asarray(self._sums.points, dtype=float), np.argwhere(~np.eye(size, dtype=bool))
         for record, weights, logs in self._records:
             density = np.full_like(logs, -np.inf)
             density[weights > 0] = smoothed(points, logs[weights > 0], dp_loss)
             density = np.exp(density - density.max(axis=(0, 1)))  # [start, state, point], up to a factor for each point
+            passed = weights[..., None] * density
             for first in itertools.combinations_with_replacement(range(size), 2):
-                mass = np.broadcast_to(weights[list(first)].T, (len(points), size, 2))
-                passed = mass * density[list(first)].transpose(2, 1, 0)
-                for x, y in itertools.permutations(range(size), 2):
-                    ratio = worst_start(passed[:, [x, y]], mass[:, [x, y]])
-                    at = int(np.argmax(ratio))
-                    if ratio[at] > best:
-                        best, adversary = float(ratio[at]), RecordAdversary(record, (), x, y, float(points[at]))
+                # [pair, point, value, first state]
+                both = passed[list(first)][:, pairs].transpose(1, 3, 2, 0)
+                plain = weights[list(first)][:, pairs].transpose(1, 2, 0)[:, None]
+                ratio = worst_start(both, np.broadcast_to(plain, both.shape))
+                pair, at = (int(n) for n in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
+                if ratio[pair, at] > best:
+                    best = float(ratio[pair, at])
+                    likelier, other = pairs[pair].tolist()
+                    adversary = RecordAdversary(record, (), likelier, other, float(points[at]))
         best += 2 * self._sums.error if best else 0.0
         return best, best if size == 2 else max(best, upper), adversary
 

@@ -222,13 +222,16 @@ def _augmenting_path(
     source: int, edges: list[list[int]], free: list[int], sent: list[dict[int, int]]
 ) -> list[tuple[int, int]] | None:
     """A shortest path from a source to a sink with free capacity, as (source, sink) pairs; None where there is none."""
-    queue, seen = deque([(source, list[tuple[int, int]]())]), set[int]()
+    paths, queue, seen = {source: list[tuple[int, int]]()}, deque([source]), set[int]()
     while queue:
-        i, path = queue.popleft()
+        i = queue.popleft()
         for j in edges[i]:
-            if free[j] and j not in seen:
-                return [*path, (i, j)]
+            if free[j]:
+                return [*paths[i], (i, j)]
+        for j in edges[i]:
             if j not in seen:
                 seen.add(j)
-                queue.extend((other, [*path, (i, j)]) for other, mass in sent[j].items() if mass and other != source)
+                reached = [other for other, mass in sent[j].items() if mass and other not in paths]
+                paths.update((other, [*paths[i], (i, j)]) for other in reached)
+                queue.extend(reached)
     return None

@@ -139,7 +139,7 @@ class Store(ABC):
         with self._writing(None) as session:
             self._begin_schema(session)
             if not self._ready(self.connection):  # nobody else has made them by now
-                for statement in schema.STATEMENTS:
+                for statement in schema.statements():
                     session.run(statement)
                 self._check_tables(session)
 

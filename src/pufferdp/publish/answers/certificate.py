@@ -43,8 +43,8 @@ class AnswerNoisePart(NoisePart):
 class UnitPart(CertificatePart):
     """The period whose records are one secret together."""
 
-    name: str = Field(description="day, 6h, or a number of records")
-    records: int = Field(description="records of a whole period; the first and the last may have fewer")
+    name: str = Field(description="day, 6h, person, or a number of records")
+    records: int = Field(description="most records of a whole period; the first and the last may have fewer")
 
 
 class ApproximateGuarantee(Guarantee):
@@ -167,6 +167,8 @@ def secrets_text(problem: Problem) -> str:
             f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
             "width of the clipping range, remain indistinguishable up to epsilon"
         )
+    if problem.unit is not None and problem.unit.unlimited:
+        return f"{problem.unit.words}: of what its records hold any two remain indistinguishable up to epsilon"
     if problem.unit is not None:
         return (
             f"{problem.unit.words} of each series: of what its records hold ({problem.unit.records:,} of "
@@ -204,7 +206,7 @@ def statement(problem: Problem, delta: float = 0.0) -> str:
 def _guarantee(problem: Problem, delta: float) -> str:
     between = "any two values of any single record" if problem.secrets is None else "the two secrets of any pair"
     if problem.unit is not None:
-        between = f"any two possible sequences for {problem.unit.words} of a series"
+        between = f"any two possible sequences for {problem.unit.words}{' of a series' * (not problem.unit.unlimited)}"
     if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
     if delta > 0:

@@ -241,9 +241,7 @@ class PlannedChains(TypedDict, total=False):
 
 def planned(chains: PlannedChains) -> tuple[bool, bool]:
     """Whether the chains are parts, and whether records will be missing; refuses what is no option of a plan."""
-    unknown = chains.keys() - PlannedChains.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"{min(unknown)} is an unexpected keyword argument")
+    checks.refuse_unknown(chains, PlannedChains)
     return chains.get("part", False), chains.get("unobserved", False)
 
 

@@ -24,7 +24,7 @@ from pufferdp.basics.errors import (
 from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import silent
-from pufferdp.basics.unforeseen import system_reason, unforeseen
+from pufferdp.basics.unexpected import system_reason
 from pufferdp.data.csv_stream import Passed, change_lines
 from pufferdp.data.layout import ROWS, Coding, Counts, hides_values
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -38,7 +38,7 @@ from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
 from pufferdp.publish.noise import ChainShares, Sampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Charged, E, OddsPublication, Reading
+from pufferdp.publish.pipeline import Charged, E, OddsPublication, Reading, reason_of
 from pufferdp.publish.reading import (
     check_moves,
     check_people,
@@ -423,9 +423,7 @@ class FlipStream(FlipPublication[None]):
 def _why(error: Exception | Interrupted) -> str:
     if isinstance(error, Interrupted):
         return "it was stopped"
-    if isinstance(error, OSError):
-        return system_reason(error)
-    return str(error) if isinstance(error, PufferdpError) else unforeseen(error)
+    return system_reason(error) if isinstance(error, OSError) else reason_of(error)
 
 
 def _shown(error: Exception | Interrupted) -> Exception | Interrupted | None:

@@ -72,7 +72,7 @@ class NoisyQuery:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """The mechanism as the command line spells it."""
         return f"laplace:{self.query.name}"
 
     @cached_property
