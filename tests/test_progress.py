@@ -33,7 +33,7 @@ def test_a_bar_is_shown_after_two_seconds_and_cleared() -> None:
     watch("reading")
     time.sleep(0.2)
     assert stream.getvalue() == ""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     while "reading" not in stream.getvalue() and time.monotonic() < deadline:
         time.sleep(0.1)
     watch.stop()
@@ -47,7 +47,7 @@ def test_a_result_begins_on_a_line_of_its_own() -> None:
     watch = Progress(screen)
     watch.start()
     watch("reading")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     while "reading" not in screen.getvalue() and time.monotonic() < deadline:
         time.sleep(0.1)
     put("the result", screen)

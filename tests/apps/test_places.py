@@ -16,7 +16,7 @@ from pufferdp.apps.outputs import file_names
 from pufferdp.basics import places
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.interrupts import Interrupted, held, interruptible, until_delivered
-from pufferdp.basics.places import check_place, folded, named_files
+from pufferdp.basics.places import check_place, named_files, normalised_name
 from tests.ledger.forks import in_child
 
 
@@ -24,7 +24,7 @@ from tests.ledger.forks import in_child
 def test_every_title_has_a_file_of_its_own(titles: list[str]) -> None:
     names = file_names(titles)
     assert list(names) == titles
-    assert len({folded(name) for name in names.values()}) == len(titles)
+    assert len({normalised_name(name) for name in names.values()}) == len(titles)
     for name in names.values():
         assert name.isascii() and name.endswith(".json") and len(name) <= 250
         assert not set(name) & set('/\\\0:*?"<>|\n') and name[0] != "."

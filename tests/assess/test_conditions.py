@@ -28,7 +28,7 @@ REPORTS: dict[str, Callable[[], Any]] = {
     "losses": lambda: leakage_of_losses(CHAIN, [0.1, 0, 0.3, 0.2, 0, 0.1]),
     "stream": lambda: stream_leakage(CHAIN, [0.1, 0.2, 0.1]),
     "endless": lambda: stream_leakage(CHAIN, 0.1),
-    "budget": lambda: stream_budget(CHAIN, 1.0),
+    "budget": lambda: stream_budget(CHAIN, 1.0, length=5),
     "secret": lambda: secret_leakage(CHAIN, "ever:active:2..4", dp_epsilon=0.5, length=5),
     "secret-target": lambda: secret_leakage(CHAIN, "ever:active:2..4", target=1, length=5),
 }

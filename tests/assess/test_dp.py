@@ -16,11 +16,9 @@ from pufferdp import (
     MarkovChain,
     MarkovClass,
     ParameterError,
-    curves_chart,
     leakage_of,
 )
 from pufferdp.assess.dp import leakage_lines
-from pufferdp.bounds.curves import curves
 from tests.oracles.leakage import leakage
 from tests.strategies import chains, examples
 from tests.tolerance import safe_loss, safe_scale, upper_end
@@ -160,12 +158,3 @@ def test_the_lines_of_the_figure_pass_through_the_report():
         assert values[middle] == pytest.approx(found.curves[name])
         assert values == sorted(values)
     assert found.exact in [pytest.approx(point["leakage"]) for point in lines["exact"]]
-
-
-@pytest.mark.slow
-def test_curves_are_drawn(tmp_path):
-    curves_chart(curves(ACTIVITY, 50), least=0.01, most=2.0).save(tmp_path / "curves.svg")
-    drawn = (tmp_path / "curves.svg").read_text()
-    assert len(drawn) > 1000
-    with pytest.raises(ParameterError, match="svg"):
-        curves_chart(curves(ACTIVITY, 50)).save(tmp_path / "curves.bmp")

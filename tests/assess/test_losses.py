@@ -15,13 +15,12 @@ from pufferdp import (
     MarkovInterval,
     NotApplicableError,
     ParameterError,
-    best_curve,
     leakage_of_losses,
     stream_leakage,
 )
 from tests.oracles import algorithms
 from tests.strategies import SEEDS, chains, examples
-from tests.tolerance import TOLERANCE, both_upper_ends, lower_end, upper_end
+from tests.tolerance import TOLERANCE, lower_end, upper_end
 
 TABLE = [[0.882, 0.118], [0.305, 0.695]]
 ACTIVITY = MarkovChain(transition=TABLE, states=["rest", "active"])
@@ -46,20 +45,6 @@ def test_every_record_leaks_what_the_linear_programme_says(chain, seed, who):
     assert found.exact == found.upper
 
 
-@pytest.mark.parametrize(
-    ("table", "start", "losses", "value", "record"),
-    [
-        (TABLE, [0.9, 0.1], [0.1, 0, 0.3, 0.2, 0, 0.1], 0.455592515, 3),
-        (TABLE, "stationary", [1, 0, 0.2, 0.2, 0.6], 1.188919, 1),
-        (W, "stationary", [0.5, 0.1, 0.1, 0.3], 0.630401, 1),
-    ],
-)
-def test_values_of_the_theory(table, start, losses, value, record):
-    found = leakage_of_losses(MarkovChain(transition=table, start=start), losses)
-    assert found.upper == upper_end(value)
-    assert found.worst == record
-
-
 def test_the_report_is_that_of_a_stream_without_its_parts():
     losses = [0.5, 0.1, 0.0, 0.3]
     found, stream = leakage_of_losses(ACTIVITY, losses).to_dict(), stream_leakage(ACTIVITY, losses).to_dict()
@@ -75,16 +60,6 @@ def test_a_record_that_spends_nothing_leaks_through_its_neighbours():
     found = leakage_of_losses(ACTIVITY, [1.0, 0.0, 1.0])
     assert found.leakage[1] > 0.5
     assert leakage_of_losses(ACTIVITY, [0.0, 0.0]).upper == 0
-
-
-def test_disjoint_releases_leak_no_more_than_one():
-    """A daily histogram for a year touches each record once: the whole year is one algorithm."""
-    days, records = 365, 1
-    loss = 0.31033
-    found = leakage_of_losses(MarkovChain(transition=W), np.full(days * records, loss), adversary="pufferfish")
-    curve = best_curve(MarkovChain(transition=W), days * records, "pufferfish")
-    assert found.upper == both_upper_ends(curve(loss))
-    assert found.upper <= 1.0001 * (1 + TOLERANCE)
 
 
 def test_a_class_leaks_as_its_worst_chain():
@@ -112,14 +87,13 @@ def test_classes_given_by_bounds_are_bounded_by_odds(model):
     assert leakage_of_losses(model, losses, adversary="dp").leakage.tolist() == losses.tolist()
 
 
-@pytest.mark.parametrize("n", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_any_start_lies_above_every_start(n):
-    losses = np.random.default_rng(4).choice([0.1, 0.2], size=n)
+def test_any_start_lies_above_every_start():
+    losses = np.random.default_rng(4).choice([0.1, 0.2], size=4)
     found = leakage_of_losses(MarkovChain(transition=W, start="any"), losses, adversary="pufferfish")
     for start in ("stationary", [1, 0, 0], [0, 0.5, 0.5]):
         one = leakage_of_losses(MarkovChain(transition=W, start=start), losses, adversary="pufferfish")
         assert (found.leakage >= one.leakage * (1 - TOLERANCE) - ROOM).all()
-    assert (found.exact is not None) == (n == 4)
+    assert found.exact is not None
 
 
 def test_any_start_of_many_states_is_bounded_by_odds():
@@ -134,9 +108,9 @@ def test_any_start_of_many_states_is_bounded_by_odds():
 
 
 def test_long_series_list_some_records():
-    found = leakage_of_losses(ACTIVITY, np.random.default_rng(1).choice([0.1, 0.2], size=20_000))
+    found = leakage_of_losses(ACTIVITY, np.random.default_rng(1).choice([0.1, 0.2], size=3000))
     content = found.to_dict()
-    assert content["length"] == len(found.leakage) == 20_000
+    assert content["length"] == len(found.leakage) == 3000
     assert len(content["records"]) == len(content["leakage"]) < 400
     assert content["worst"] in content["records"]
     assert found.exact is not None

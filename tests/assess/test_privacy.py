@@ -100,7 +100,7 @@ def test_whose_delta_is_which():
     assert ours.dp_delta == Between(1e-6 / highest, 1e-6 / lowest)
     back = leakage_of(W, dp_epsilon=ours.curves["tight"], dp_delta=ours.dp_delta, length=500)
     assert back.epsilon <= 1.0
-    assert back.delta <= 1e-6 * (1 + 1e-12)
+    assert back.delta <= 1e-6 * (1 + 1e-9)  # another search of the same bracket
     assert back.delta == pytest.approx(1e-6, rel=1e-6)
     for report in (theirs, ours):
         assert f"a DP δ of {up_to(report.dp_delta, down=True)}" in str(report).replace("\n", " ")

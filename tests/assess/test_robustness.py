@@ -334,8 +334,16 @@ CLOCK = MarkovClock(transitions=[[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.2, 0.
 GAUSSIAN = Gaussian(mean=[0, 0], covariance=[[1, 0.3], [0.3, 1]])
 
 
-@pytest.mark.parametrize("model", [two(0.9, 0.8), SENSOR, HIDDEN, CLOCK, BinaryInterval(low=0.2, high=0.8)])
-@pytest.mark.parametrize("alternative", [SENSOR, HIDDEN, CLOCK, BinaryInterval(low=0.3, high=0.7)])
+@pytest.mark.parametrize(
+    ("model", "alternative"),
+    [
+        (two(0.9, 0.8), SENSOR),
+        (SENSOR, HIDDEN),
+        (HIDDEN, CLOCK),
+        (CLOCK, BinaryInterval(low=0.3, high=0.7)),
+        (BinaryInterval(low=0.2, high=0.8), SENSOR),
+    ],
+)
 def test_the_noise_is_bounded_under_every_model_of_states(model, alternative):
     """No distance is known, and what DP noise leaks under the alternative is what ``leakage`` says of it."""
     left = robustness(model, alternative, epsilon=1, length=6)

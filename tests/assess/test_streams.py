@@ -66,14 +66,15 @@ def test_a_class_leaks_as_its_worst_chain():
     losses = [0.5, 0.1, 0.3]
     alone = [stream_leakage(chain, losses).total for chain in both.chains]
     assert np.array_equal(stream_leakage(both, losses).total, np.maximum(*alone))
-    budget = stream_budget(both, 1.0)
-    assert budget.constant == pytest.approx(min(stream_budget(chain, 1.0).constant for chain in both.chains), rel=1e-6)
-    assert stream_leakage(both, budget.losses(40)).upper <= 1
+    budget, *others = (stream_budget(model, 1.0, length=2) for model in (both, *both.chains))
+    assert budget.constant == pytest.approx(min(other.constant for other in others), rel=1e-6)
+    assert stream_leakage(both, budget.losses()).upper <= 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-@pytest.mark.parametrize("chain", [ACTIVITY, FLIPPING], ids=["activity", "flipping"])
+@pytest.mark.parametrize(
+    ("chain", "adversary"), [(ACTIVITY, "bdp"), (FLIPPING, "pufferfish")], ids=["activity", "flipping"]
+)
 def test_budgets_keep_the_target_and_waste_nothing(chain, adversary):
     target = 1.0
     budget = stream_budget(chain, target, adversary=adversary)
@@ -83,11 +84,11 @@ def test_budgets_keep_the_target_and_waste_nothing(chain, adversary):
     assert last > middle
     assert stream_leakage(chain, middle, adversary=adversary).upper <= target
     assert stream_leakage(chain, middle * (1 + SEARCHED), adversary=adversary).upper > target
-    for n in (1, 2, 3, 4, 7, 60):
+    for n in (1, 3, 20):
         found = stream_leakage(chain, budget.losses(n), adversary=adversary)
         # The budget has a bracket of its own; that of the report is as wide as the tolerance of the bound.
         assert found.lower <= target and found.upper <= target * (1 + TOLERANCE)
-    for n in (2, 5, 20):
+    for n in (2, 5):
         finite = stream_budget(chain, target, length=n, adversary=adversary)
         assert finite.constant >= middle * (1 - SEARCHED)
         assert stream_leakage(chain, finite.constant, length=n, adversary=adversary).upper <= target
@@ -101,7 +102,7 @@ def test_budgets_keep_the_target_and_waste_nothing(chain, adversary):
 @pytest.mark.slow
 def test_nobody_at_the_ends_could_spend_much_more():
     first, middle, last = stream_budget(ACTIVITY, 1.0, adversary="pufferfish").ends
-    for spent in ([first * 1.02, *[middle] * 58, last], [first, *[middle] * 58, last * 1.02]):
+    for spent in ([first * 1.02, *[middle] * 18, last], [first, *[middle] * 18, last * 1.02]):
         assert stream_leakage(ACTIVITY, spent, adversary="pufferfish").upper > 1
 
 
@@ -133,7 +134,7 @@ def test_budgets_of_chains_that_end_in_some_states_keep_the_target(seed, k, leng
 @pytest.mark.slow
 def test_budgets_of_more_states_and_of_chains_that_never_forget():
     budget = stream_budget(THREE, 1.0, adversary="pufferfish")
-    found = stream_leakage(THREE, budget.losses(30), adversary="pufferfish")
+    found = stream_leakage(THREE, budget.losses(10), adversary="pufferfish")
     assert 0.99 <= found.lower <= 1
     assert found.upper <= 1 + TOLERANCE
     assert budget.ends[0] > budget.constant
@@ -194,8 +195,8 @@ def test_the_interval_of_the_theory():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-def test_any_start_is_exact_and_above_every_start(adversary):
+def test_any_start_is_exact_and_above_every_start():
+    adversary = "pufferfish"
     chain = MarkovChain(transition=THREE.transition, start="any")
     found = stream_leakage(chain, [0.5, 0.1, 0.3], adversary=adversary)
     assert found.exact is not None

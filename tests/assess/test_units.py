@@ -89,7 +89,7 @@ def test_windows_that_touch_a_block_are_counted(window, every, unit):
 
 @pytest.mark.slow
 def test_curves_of_units_are_drawn():
-    report = leakage_of(HOURS, dp_epsilon=0.5, unit="6h", length=12)
+    report = leakage_of(HOURS, dp_epsilon=0.5, unit="2h", length=4)
     lines = leakage_lines(HOURS, report)
     assert all(a <= b for a, b in itertools.pairwise(lines["curves"]["tight"]))
 

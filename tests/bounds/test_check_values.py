@@ -14,7 +14,6 @@ from pufferdp.bounds.chains.powers import ratios_of
 from pufferdp.bounds.curve_forms import Spent
 from pufferdp.bounds.quilts.chains import worst_record
 from pufferdp.bounds.quilts.search import Score
-from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.models.groups import Groups
@@ -200,15 +199,3 @@ def test_a_family_of_two_parents_and_their_children_reaches_all_but_one():
         family = Pedigree(members=(*parents, *children), major_allele_frequency=0.7)
         problem = Problem(model=family, query=Query.parse("count:BB"), epsilon=1.0)
         assert (m - 1) * 0.5 - 1e-9 <= ExactLeakage(problem)(0.5) <= m * 0.5 + 1e-9
-
-
-@pytest.mark.parametrize(("n", "scale"), [(288, 3.994794), (15264, 3.994794)])
-def test_the_least_scale_for_the_activity_of_a_day_and_of_two_months(n, scale):
-    chain = MarkovChain(transition=ACTIVITY)
-    made = plan(chain, "count:1", epsilon=1, length=n)
-    assert made.best.mechanism == "exact-laplace"
-    assert scale * (1 - 1e-6) <= made.best.calibration.scale <= scale * (1 + 3 * TOLERANCE)
-    assert made.candidate("curve-quilt").calibration.scale == pytest.approx(15.94, abs=5e-3)
-    assert made.candidate("curve-general").calibration.scale == pytest.approx(n)
-    for name in ("curve-markov", "curve-zhao"):
-        assert "however little" in made.candidate(name).reason

@@ -53,15 +53,6 @@ def test_the_other_check_values_at_one():
     assert lowest.which(1.0).name == "tight"
 
 
-def test_a_day_of_activity():
-    """The quilt curve needs noise 15.94, the general bound 288; the other two allow no DP loss at all."""
-    found = applying(ACTIVITY, 288)
-    assert 1 / found["quilt"].inverse(1.0) == pytest.approx(15.94, abs=5e-3)
-    assert 1 / found["general"].inverse(1.0) == pytest.approx(288)
-    assert found["markov"].inverse(1.0) == found["zhao"].inverse(1.0) == 0.0
-    assert found["markov"].inverse(8.05 + 1) > 0.99
-
-
 @pytest.mark.parametrize("adversary", list(Adversary))
 @pytest.mark.parametrize("tau", [1e-3, 0.1, 1.0, 7.0])
 def test_the_inverse_gives_the_loss_back(tau, adversary):

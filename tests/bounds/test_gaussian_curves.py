@@ -37,16 +37,6 @@ def test_heights_of_equal_variance():
     assert at_one(LimitedCorrelation(records=3, rho=0.275)) == limits
 
 
-def test_heights_as_they_are():
-    """The class pays for unequal deviations, the thesis does not apply, the exact factor is what it is."""
-    values = at_one(heights((2.47, 2.31, 3.58)))
-    assert values == pytest.approx(
-        {"general": 3, "gaussian-class": 1 + 0.55 * 3.58 / 2.31, "gaussian-exact": 1.4677895}
-    )
-    reason = curves(heights((1, 3, 3)), None, BDP)["gaussian"].reason
-    assert reason == "is proved for records of equal variance, and these differ"
-
-
 def test_other_adversaries():
     wide = LimitedCorrelation(records=4, rho=0.7)
     assert at_one(wide) == {"general": 4}  # both need rho below 1/2
@@ -113,13 +103,6 @@ def test_reports_do_not_guarantee_too_much():
     strong = leakage_of(LimitedCorrelation(records=4, rho=0.7), dp_epsilon=0.5)
     assert (strong.best, strong.holds_for) == ("general", EVERY_ALGORITHM)
     assert "any DP algorithm" in " ".join(str(strong).split())
-
-
-def test_curves_of_numbers_are_named_for_chains_but_not_printed():
-    report = leakage_of(MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]]), dp_epsilon=0.5, length=4)
-    assert report.curves["gaussian"] is None
-    assert "jointly normal" in report.reasons["gaussian-exact"]
-    assert "gaussian" not in str(report)
 
 
 def test_what_has_no_meaning_is_refused():

@@ -157,7 +157,7 @@ def test_ctrl_c_ends_a_view_that_gives_no_row(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_query_of_duckdb() -> None:
-    """DuckDB itself raises a RuntimeError. The query takes more than ten seconds.
+    """DuckDB itself raises a RuntimeError. The query takes hours.
 
     DuckDB notices a signal in the thread that called it, unless that waits for another: so there is no other here.
     """
@@ -166,8 +166,8 @@ def test_ctrl_c_ends_a_query_of_duckdb() -> None:
         interrupt_soon()
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt), reading():
-            connection.execute("SELECT count(DISTINCT hash(range) % 9) FROM range(2000000000)").fetchall()
-    assert time.monotonic() - began < 5
+            connection.execute("SELECT count(DISTINCT hash(range) % 9) FROM range(2000000000000)").fetchall()
+    assert time.monotonic() - began < 100
 
 
 def test_a_table_at_the_limit_is_read(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ import pytest
 import pufferdp as pf
 from pufferdp.assess.attack.attack import attack_file
 from pufferdp.basics.errors import DataError
-from pufferdp.data.frames.times import all_times
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.series import open_series
+from pufferdp.data.times import all_times
 
 RECORDS = 600
 CHAIN = pf.MarkovChain(transition=[[0.95, 0.05], [0.1, 0.9]], states=("rest", "active"), step="5min")
@@ -209,6 +209,41 @@ def test_an_index_of_other_things_is_no_order() -> None:
         series = pf.Series(SORTED.set_axis(index))
         assert series.order is None
         assert series.reading(CHAIN).layout.order is None
+
+
+@pytest.mark.parametrize("index", [range(RECORDS), np.linspace(0, 1, RECORDS)], ids=["whole", "numbers"])
+def test_rows_that_were_moved_are_in_no_order(index: Any) -> None:
+    series = SORTED.set_axis(index)
+    moved = series.iloc[np.random.default_rng(3).permutation(RECORDS)]
+    verbs: list[Callable[..., Any]] = [
+        lambda data, **how: pf.fit(data, checks=False, column="state", **how),
+        lambda data, **how: pf.release(data, column="state", model=CHAIN, query="histogram", epsilon=1, **how),
+        lambda data, **how: pf.plan(CHAIN, "histogram", epsilon=1, series=pf.Series(data, "state", **how)),
+        lambda data, **how: pf.flip(data, column="state", model=CHAIN, epsilon=8, **how),
+        lambda data, **how: pf.redact(data, column="state", model=CHAIN, private=[3], epsilon=1, **how),
+        lambda data, **how: pf.check(data, CHAIN, column="state", **how),
+    ]
+    for verb in verbs:
+        for data in (moved, moved.to_frame(), series[::-1]):
+            with pytest.raises(DataError, match="does not rise from row to row"):
+                verb(data)
+        verb(moved, order="rows")
+
+
+def test_time_since_a_start_is_an_order_in_seconds() -> None:
+    series = SORTED.set_axis(TIMES - TIMES[0])
+    moved = series.iloc[np.random.default_rng(3).permutation(RECORDS)]
+    fits = [pf.fit(data, column="state") for data in (series, moved, series[::-1])]
+    assert len({str(fit.model.to_dict()) for fit in fits}) == 1
+    assert fits[0].model.step == 300
+    with pytest.raises(DataError, match="rows are missing between them"):
+        pf.release(moved.drop(moved.index[:9]), model=fits[0].model, column="state", query="histogram", epsilon=1)
+
+
+@pytest.mark.parametrize("kind", ["str", object, "category"])
+def test_reversed_frames_are_sorted(kind: Any) -> None:
+    fits = [pf.fit(data.astype(kind).to_frame()[::step], column="state") for data, step in ((SORTED, 1), (SORTED, -1))]
+    assert fits[0].model == fits[1].model
 
 
 def test_levels_of_an_index_are_columns() -> None:

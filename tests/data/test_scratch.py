@@ -62,7 +62,7 @@ def test_what_a_kill_leaves_is_removed_at_the_next_start_and_nothing_else(
 ) -> None:
     other = tmp_path / "pufferdp-somebody"
     other.mkdir()
-    link = tmp_path / "pufferdp-link"
+    link = tmp_path / f"{scratch.PREFIX}link"
     link.symlink_to(other)
     with start(tmp_path, "sys.stdin.read()") as dead, start(tmp_path, "sys.stdin.read()") as alive:
         for process in (dead, alive):
@@ -72,51 +72,29 @@ def test_what_a_kill_leaves_is_removed_at_the_next_start_and_nothing_else(
         dead.wait()
         assert len(list(tmp_path.iterdir())) == 4
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        scratch.sweep()
+        scratch.remove_abandoned()
         left = {path.name for path in tmp_path.iterdir()} - {other.name, link.name}
         assert len(left) == 1
-        check_private_name(tmp_path / left.pop())
+        assert stat.S_IMODE((tmp_path / left.pop()).stat().st_mode) == 0o700
         alive.communicate("")
     assert {path.name for path in tmp_path.iterdir()} == {other.name, link.name}
 
 
-def test_the_lock_is_removed_last_and_empty_folders_that_are_left_are_swept(
+def test_a_removal_that_a_kill_ends_is_completed_by_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = tmp_path / "pufferdp-0a1b2c3d"
+    folder = tmp_path / f"{scratch.PREFIX}0a1b2c3d"
     (folder / "parts").mkdir(mode=0o700, parents=True)
-    folder.chmod(0o700)
-    for name in (".in-use", "a", "z", "parts/rows"):
+    for name in ("a", "z", "parts/rows"):  # the lock is gone already
         (folder / name).write_text("secret")
-    removed = list[str]()
-
-    def killed(path: Path, **_: object) -> None:
-        removed.append(Path(path).name)
-        if Path(path) == folder:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", killed)
-        with pytest.raises(KeyboardInterrupt):
-            scratch.sweep()
-    assert removed == ["parts", folder.name]
-    assert sorted(path.name for path in folder.iterdir()) == [".in-use", "parts"]  # the rest is gone, the lock is not
-    scratch.sweep()
-    assert not folder.exists()
-
-    young, old, own, full = (tmp_path / f"pufferdp-{name}" for name in ("00000001", "00000002", "results", "00000003"))
-    for path in (young, old, own, full):
-        path.mkdir(mode=0o700)
-    (full / "mine").write_text("kept")
-    for path in (old, own, full):
-        os.utime(path, (0, 0))
-    scratch.sweep()
-    assert set(tmp_path.iterdir()) == {young, own, full}
-
-
-def check_private_name(folder: Path) -> None:
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    other = tmp_path / "pufferdp-results"
+    other.mkdir(mode=0o700)
+    (other / "mine").write_text("kept")
+    in_use = scratch.scratch_folder()  # removes what is abandoned first
+    scratch.remove_abandoned()
+    assert set(tmp_path.iterdir()) == {in_use, other}
+    assert (other / "mine").read_text() == "kept"
 
 
 def test_a_folder_for_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,16 +110,16 @@ def test_a_folder_that_was_swept_while_it_was_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    locked, swept = scratch._locked, list[Path]()
+    locked, swept = scratch._take_lock, list[Path]()
 
     def sweep_first(handle: int) -> bool:
         if not swept:
             (folder,) = tmp_path.iterdir()
             swept.append(folder)
-            scratch.sweep()  # calls this again, and takes the lock
+            scratch.remove_abandoned()  # calls this again, and takes the lock
         return locked(handle)
 
-    monkeypatch.setattr(scratch, "_locked", sweep_first)
+    monkeypatch.setattr(scratch, "_take_lock", sweep_first)
     assert scratch.scratch_folder().is_dir()
     assert not swept[0].exists()
 

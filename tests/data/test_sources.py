@@ -159,3 +159,31 @@ def test_exact_counts_are_not_printed() -> None:
     counts = series.counts(BITS, clip=(0.0, 3.0), transitions=True)
     assert repr(counts) == str(counts) == "Counts(records=7, lengths=((7, 1),), missing=0, restarts=0, unobserved=0)"
     assert "Series(Layout(column='state'" in repr(series)
+
+
+@pytest.mark.slow
+def test_types_of_pandas_and_polars() -> None:
+    """Whatever a frame calls its text, its integers and its times."""
+    zone = pd.date_range("2023-10-29 00:30", periods=3, freq="30min", tz="Europe/Berlin")
+    frame = pd.DataFrame(
+        {
+            "object": pd.Series(["a", "b", "a"], dtype=object),
+            "category": pd.Categorical(["a", "b", "a"]),
+            "arrow": pd.Series(["a", "b", "a"], dtype="string[pyarrow]"),
+            "nullable": pd.Series([3, 1, 2], dtype="Int64"),
+            "small": np.array([3, 1, 2], dtype=np.int8),
+            "seconds": zone.as_unit("s"),
+            "naive": zone.tz_localize(None),
+        }
+    ).set_axis([7, 7, 7])
+    coding = Coding(labels=("a", "b"))
+    for column in ("object", "category", "arrow"):
+        for order in ("rows", "nullable", "small", "seconds", "naive"):
+            counts = open_series(frame, Layout(column=column, order=order)).counts(coding, transitions=True)
+            assert (counts.histogram, counts.lengths) == ((2, 1), ((3, 1),))
+            assert counts.transitions == (((1, 0), (1, 0)) if order in ("nullable", "small") else ((0, 1), (1, 0)))
+    polars = pl.DataFrame({"enum": pl.Series(["a", "b"], dtype=pl.Enum(["a", "b"])), "n": [2, 1]})
+    assert open_series(polars, Layout(column="enum", order="n")).counts(coding, transitions=True).transitions == (
+        (0, 0),
+        (1, 0),
+    )

@@ -26,7 +26,7 @@ from tests.fuzz.sources import count as read_series
 from tests.fuzz.targets import GOLDEN, STEPPED, refused, targets
 from tests.strategies import examples
 
-CASES, LONGEST = 1_000, 10.0
+CASES, LONGEST = 400, 100.0
 TARGETS = targets()
 
 

@@ -18,7 +18,6 @@ from pufferdp.ledger.history import export_ledger, history, import_ledger, read_
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.answers.publication import Release
-from pufferdp.publish.noise import SeededSampler
 from tests.tolerance import both_upper_ends, upper_end
 
 WHOLE = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["a", "b"])
@@ -227,30 +226,6 @@ def test_data_sets_that_were_charged_apart_are_added_up(tmp_path: Path) -> None:
         assert ledger.dataset("sleep/ann").spent_dp == 0.3
         ledger.charge("sleep/ann", dp(0.01, read_of("ann")))
         assert ledger.dataset("sleep/ann").spent_dp == pytest.approx(0.31)
-        assert ledger.verify().valid
-
-
-def test_forty_people_as_a_table_and_as_a_fleet_and_everybody_s_histogram(tmp_path: Path) -> None:
-    people = [f"p{n:02d}" for n in range(40)]
-    rows = [(who, t, "ab"[(t * t + n) % 2]) for n, who in enumerate(people) for t in range(5)]
-    frame = pl.DataFrame(rows, schema=["who", "t", "state"], orient="row")
-    models = {who: (WHOLE, STICKY)[n % 2] for n, who in enumerate(people)}
-    with Ledger(tmp_path / "books.db", create=True) as ledger:
-        ledger.create("sleep", model=WHOLE, budget=9.0)
-        for who in people:
-            ledger.create(f"sleep/{who}", model=models[who], budget=9.0)
-        read = {"column": "state", "order": "t", "by": "who", "independent": True, "ledger": ledger, "dataset": "sleep"}
-        read |= {"epsilon": 0.2, "sampler": SeededSampler(11)}
-        table = release(frame, model=WHOLE, per="person", query="histogram", **read)
-        overall = release(frame, model=WHOLE, query="histogram", **read)
-        fleet = release_fleet(frame, models=models, query="count:b", **read)
-        both = table.certificate.dp_loss + 1 / overall.certificate.calibration.sigma
-        for who in people[::13]:
-            own = 1 / fleet.releases[who].certificate.calibration.sigma
-            found = ledger.dataset(f"sleep/{who}")
-            assert found.spent_dp == pytest.approx(both + own, rel=1e-9)
-            asked = ledger.dataset("sleep", read_of(who, first=0, last=4)).to_dict()["asked"]
-            assert asked["dp_loss"] == pytest.approx(both + own, rel=1e-9)
         assert ledger.verify().valid
 
 

@@ -59,8 +59,8 @@ def test_bytes_of_an_index(original: Path, tmp_path: Path) -> None:
 def test_bytes_anywhere(original: Path, tmp_path: Path) -> None:
     """``python -m tests.ledger.flips`` tries every one."""
     size = original.stat().st_size
-    places = [*range(0, 100, 3), *random.Random(3).sample(range(size), 150)]
-    assert assert_all_found(original, tmp_path / "books.db", places, 3) >= 20
+    places = [*range(0, 100, 6), *random.Random(3).sample(range(size), 60)]
+    assert assert_all_found(original, tmp_path / "books.db", places, 3) >= 10
 
 
 @pytest.mark.parametrize(

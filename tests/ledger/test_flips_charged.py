@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pufferdp import (
     BudgetError,
@@ -232,29 +230,3 @@ def test_a_stream_counts_for_any_length(path: Path) -> None:
     ways(path)["frame"]()
     with Ledger(path) as ledger:
         assert 0.4 < ledger.dataset("week").leakage <= 3
-
-
-@given(
-    channels=st.lists(
-        st.lists(st.floats(0.01, 0.99), min_size=2, max_size=2).map(lambda r: [[1 - r[0], r[0]], [r[1], 1 - r[1]]]),
-        min_size=1,
-        max_size=5,
-    )
-)
-def test_losses_of_flips_add_up_and_are_recomputed(channels: list[list[list[float]]], tmp_path_factory: Any) -> None:
-    with Ledger(tmp_path_factory.mktemp("l") / "books.db", create=True) as ledger:
-        ledger.create("set", model=CHAIN, adversary="dp", budget=12.0)
-        total, charged = 0.0, 0
-        for channel in channels:
-            exact = max(abs(math.log(a / b)) for a, b in zip(*channel, strict=True))
-            try:
-                ledger.charge("set", flip_charge(channel, longest=9))
-            except BudgetError:
-                assert total + exact > 12.0 * (1 - 1e-12)
-                continue
-            total, charged = total + exact, charged + 1
-        found = ledger.dataset("set")
-        assert found.releases == charged
-        assert total * (1 - 1e-12) <= found.spent_dp <= 12.0
-        assert found.spent_dp == pytest.approx(total, rel=1e-12, abs=1e-14)
-        assert ledger.verify().valid

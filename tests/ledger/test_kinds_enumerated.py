@@ -87,8 +87,6 @@ STICKY, ALTERNATING = [[0.882, 0.118], [0.305, 0.695]], [[0.2, 0.8], [0.7, 0.3]]
     ("transition", "adversary"),
     [
         (STICKY, "bdp"),
-        pytest.param(STICKY, "pufferfish", marks=pytest.mark.slow),
-        pytest.param(ALTERNATING, "bdp", marks=pytest.mark.slow),
         pytest.param(ALTERNATING, "pufferfish", marks=pytest.mark.slow),
     ],
 )

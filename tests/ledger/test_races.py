@@ -1,4 +1,4 @@
-"""Fifty processes against one budget, half of them killed with SIGKILL at random points; five rounds on each engine.
+"""Fifty processes against one budget, half of them killed with SIGKILL at random points; two rounds on each engine.
 
 ``make soak`` runs two hundred.
 """
@@ -15,7 +15,7 @@ from tests.ledger.conftest import fresh_database
 from tests.ledger.forks import in_child
 from tests.ledger.races import CHAIN, race
 
-ROUNDS = 5
+ROUNDS = 2
 
 pytestmark = [pytest.mark.races, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 

@@ -72,7 +72,7 @@ def test_sums_are_those_of_every_record_counted_by_itself(charges: list[tuple[Ra
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.tuples(ranges(), LOSSES), min_size=1, max_size=4), ranges())
 def test_a_ledger_keeps_the_same_sums_in_its_tables(
     tmp_path_factory: pytest.TempPathFactory, charges: list[tuple[Ranges, float]], asked: Ranges

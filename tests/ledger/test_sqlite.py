@@ -308,20 +308,6 @@ def test_a_statement_has_no_more_steps_than_the_file_has_bytes(path: Path, monke
         assert ledger.charge("week", SMALL).position == 1
 
 
-def test_a_relative_path_and_another_folder(
-    path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(path.parent)
-    with Ledger("books.db") as ledger:
-        monkeypatch.chdir(tmp_path_factory.mktemp("other"))
-        ledger.close()
-        ledger.charge("week", SMALL)
-    assert releases(path) == 1
-    link = Path.cwd() / "link.db"
-    link.symlink_to(path)
-    assert releases(link) == 1
-
-
 def test_a_file_that_is_gone_is_missed(path: Path) -> None:
     with Ledger(path, create=True) as ledger:
         ledger.close()

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp import Charge, Groups, MarkovChain, Query, plan
@@ -17,7 +17,7 @@ from pufferdp.ledger.totals import Rule, State
 from pufferdp.publish.answers.kind import charge_of
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
 from pufferdp.publish.answers.problem import Problem
-from tests.strategies import chains, epsilons
+from tests.strategies import chains, epsilons, examples
 from tests.tolerance import SEARCHED
 
 BDP, PUFFERFISH = Adversary.BDP, Adversary.PUFFERFISH
@@ -60,6 +60,7 @@ def test_the_total_covers_what_guarantees_that_do_not_add_up_leak_together(model
 
 
 @pytest.mark.slow
+@settings(max_examples=examples(15))
 @given(chains(), st.integers(1, 30), epsilons, st.integers(1, 5), st.sampled_from([BDP, PUFFERFISH]))
 def test_the_rule_is_never_above_k_epsilon_for_quilt_releases(chain, length, epsilon, times, adversary):
     """Song et al. 2017, Theorem 4.4: K releases with the same quilts and epsilon leak at most K·epsilon."""
@@ -145,6 +146,7 @@ def test_an_answer_that_needs_no_noise_has_no_dp_loss():
 
 
 @pytest.mark.slow
+@settings(max_examples=examples(15))
 @given(chains(), st.integers(1, 12), st.lists(st.floats(1e-4, 3.0), min_size=1, max_size=6), st.floats(0.05, 8.0))
 def test_within_agrees_with_the_leakage(chain, length, losses, budget):
     """A state is let through only when its leakage keeps the budget, and totals never fall."""

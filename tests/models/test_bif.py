@@ -81,12 +81,9 @@ def test_what_is_written_is_read(tmp_path_factory, network, seed):
 @pytest.mark.parametrize(
     ("name", "nodes", "links", "parameters"),
     [
-        ("alarm", 37, 46, 509),
         ("asia", 8, 8, 18),
-        ("child", 20, 25, 230),
         ("insurance", 27, 52, 1008),
-        pytest.param("pigs", 441, 592, 5618, marks=pytest.mark.slow),
-        ("sachs", 11, 17, 178),
+        ("pigs", 441, 592, 5618),
     ],
 )
 def test_the_real_networks(shared_data, tmp_path, name, nodes, links, parameters):
@@ -253,7 +250,7 @@ def test_damaged_files_are_refused_in_our_own_words(tmp_path):
     path = tmp_path / "net.bif"
     damaged = [SMALL[:n] for n in range(len(SMALL))] + [SMALL[:n] + SMALL[n + 1 :] for n in range(len(SMALL))]
     damaged += [SMALL[:n] + mark + SMALL[n + 1 :] for n in range(len(SMALL)) for mark in '{}()[];,|"/*9']
-    damaged = damaged[:: max(1, 100 // examples(100))]
+    damaged = damaged[:: max(1, 100 // examples(25))]
     refused = 0
     for text in damaged:
         path.write_text(text)

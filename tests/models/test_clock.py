@@ -87,19 +87,6 @@ def test_a_clock_of_equal_tables_is_the_chain_everywhere(adversary):
             assert ours[name].inverse(1.0) == pytest.approx(curve.inverse(1.0), rel=1e-10)
 
 
-@pytest.mark.slow
-def test_a_plan_for_equal_tables_is_that_of_the_chain():
-    for query in ("histogram", "count:1"):
-        ours, theirs = (
-            plan(model, query=query, length=200, epsilon=1.0).to_dict()["candidates"]
-            for model in (clock(transitions=[DAY] * 4), MarkovChain(transition=DAY))
-        )
-        for mine, other in zip(ours, theirs, strict=True):
-            assert (mine["mechanism"], mine["applies"]) == (other["mechanism"], other["applies"])
-            if other["applies"]:
-                assert mine["scale"] == pytest.approx(other["scale"], rel=1e-10)
-
-
 def test_a_plan_says_why_others_do_not_apply():
     found = {
         c.mechanism: c

@@ -15,10 +15,7 @@ from pufferdp import (
     answer_distribution,
     load_model,
     plan,
-    release,
-    robustness,
     save_model,
-    verify,
 )
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
 from pufferdp.models.pedigree import GENOTYPES, Member, Pedigree
@@ -205,29 +202,11 @@ def test_a_class_of_families(tmp_path):
     assert plan(both, **asked).candidate("quilt-exact").calibration
 
 
-@given(family=pedigrees(4))
-@settings(max_examples=examples(15))
-def test_mechanisms_see_the_network(family):
-    for adversary in ("bdp", "pufferfish", "dp"):
-        ours, networks = (plan(m, "count:BB", epsilon=1, adversary=adversary) for m in (family, family.network))
-        for a in (a for a in ours.candidates if a.mechanism != "curve-pedigree"):
-            b = networks.candidate(a.mechanism)
-            assert (a.mechanism, a.applies, a.reason) == (b.mechanism, b.applies, b.reason)
-            assert (a.calibration and a.calibration.scale) == (b.calibration and b.calibration.scale)
-
-
 def test_the_distribution_of_an_answer():
     """Parents BB and bb have children Bb; parents BB have children BB."""
     for mother, distribution in (("bb", [0, 1, 0, 0, 0, 0]), ("BB", [0, 0, 0, 0, 0, 1])):
         found = answer_distribution(FIVE, "count:BB", given={"father": "BB", "mother": mother})
         assert found.probabilities == pytest.approx(distribution, abs=1e-12)
-
-
-def test_a_belief_in_another_frequency():
-    other = replace(FIVE, major_allele_frequency=0.6)
-    left = robustness(FIVE, other, epsilon=1)
-    assert left.to_dict() == robustness(FIVE.network, other.network, epsilon=1).to_dict()
-    assert left.delta > 0
 
 
 def test_draws_follow_the_distribution():
@@ -239,15 +218,3 @@ def test_draws_follow_the_distribution():
         distribution = np.eye(3)[1] if record == "father" else distribution
         shares = np.bincount(drawn[:, i], minlength=3) / len(drawn)
         assert (abs(shares - distribution) <= 5 * np.sqrt(distribution * (1 - distribution) / len(drawn))).all()
-
-
-def test_a_release_carries_the_family():
-    data = {"who": list(FIVE.records), "gene": ["BB", "Bb", "BB", "Bb", "Bb"]}
-    pandas = pytest.importorskip("pandas")
-    found = release(
-        pandas.DataFrame(data), model=FIVE, column="gene", id="who", query="count:BB", epsilon=1, mechanism="group"
-    )
-    assert found.certificate.noise.scale == pytest.approx(5)
-    content = json.loads(json.dumps(found.certificate.to_dict()))
-    assert model_digest(model_from_dict(content["model"])) == model_digest(FIVE)
-    assert verify(content).valid

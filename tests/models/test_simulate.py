@@ -66,22 +66,6 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_follow_the_distribution(kind):
-    models, brute = KINDS[kind]
-
-    @settings(max_examples=examples(30))
-    @given(model=models, seed=SEEDS)
-    def check(model, seed):
-        distribution = brute(model)
-        drawn = sample(model, DRAWS, np.random.default_rng(seed))
-        assert drawn.shape == (DRAWS, len(model.records))
-        assert drawn.dtype == np.int64
-        assert_follows(drawn, distribution)
-
-    check()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_draws_follow_the_distribution_given_what_is_known(kind):
     models, brute = KINDS[kind]
 

@@ -22,7 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "local-figure-2": {"thetas": (0.05, 0.5), "databases": 100, "outputs": 100},
     "local-figure-4": {"epsilons": (1.0, 6.0), "learn": False},  # learning takes minutes: a test below has it small
     "song-figure-4": {"epsilons": (1.0, 5.0), "alphas": (0.2, 0.4)},
-    "song-table-2": {"grid": (0.3, 0.8), "runs": 1},
+    "song-table-2": {"grid": (0.45, 0.9), "runs": 1},
     "song-table-3": {"epsilons": (1.0,)},
     "thesis-figure-7": {"epsilons": (2.0,), "families": ("2 parents, 1 child", "2 parents, 3 children")},
     "thesis-figure-9": {"sizes": (3, 5), "adversaries": 5, "draws": 2_000},
@@ -251,19 +251,6 @@ def test_attackers_do_what_the_paper_says_of_them() -> None:
         assert row["ours"] >= row["single"] - 1e-12 if row["theta"] == 0.5 else row["ours"] > row["paper"] + 0.05
         assert row["charged"] <= row["exact"] + (0.1 if row["theta"] == 0.5 else 0)
     assert row_of("local-figure-2", theta=0.5)["exact"] == pytest.approx(0.5)
-
-
-@pytest.mark.slow
-def test_the_learned_attacker_is_no_weaker_than_viterbi(shared_data: Path) -> None:
-    """On records that were held out, N5 and N10 and series of the chain of N10.
-
-    On series of the chain itself nobody beats the posterior, and .02 is left for learning it from 27,000 records: at
-    epsilon 1 it is right in .549, and Viterbi in .541. Heart rates drift slowly, which a chain cannot say: there the
-    network is right more often.
-    """
-    for row in experiment("local-figure-4").run(Setting(shared_data), epsilons=(1.0, 4.0)).rows:
-        short = 0.02 if row["series"] == "like N10" else 0.0
-        assert row["learned"] >= row["viterbi"] - short, row
 
 
 @pytest.mark.slow

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from pufferdp.models.chain import MarkovChain
-from pufferdp_papers import experiment
 from pufferdp_papers.base import ExperimentResult, Setting
 from pufferdp_papers.song.histograms import TABLE_1, TABLE_3, expected_error, household, whole_person_error
 from pufferdp_papers.song.published import COMPARED, histogram_of, laplace_error, noise_multiplier
 from pufferdp_papers.song.synthetic import RECORDS, class_gap, figure_4, interval, published_approx, share_of_ones
-from pufferdp_papers.song.times import TABLE_2, table_2
+from pufferdp_papers.song.times import TABLE_2
+from tests.papers.test_experiments import result as result_of
 from tests.tolerance import safe_scale
 
 Array = npt.NDArray[np.float64]
@@ -169,8 +169,8 @@ def test_what_the_text_says_of_the_tables() -> None:
 
 
 @pytest.mark.slow
-def test_activity_and_sleep(shared_data: Path) -> None:
-    result = experiment("song-activity").run(Setting(shared_data))
+def test_activity_and_sleep() -> None:
+    result = result_of("song-table-1")
     for task, column in (("individual", "steps"), ("individual", "ours"), ("aggregate", "ours")):
         errors = {row["mechanism"]: row[column] for row in result.rows if row["task"] == task}
         assert errors["GK16"] is None
@@ -186,7 +186,7 @@ def test_activity_and_sleep(shared_data: Path) -> None:
 
 @pytest.mark.slow
 def test_power(shared_data: Path) -> None:
-    result = experiment("song-power").run(Setting(shared_data), epsilons=(1.0,))
+    result = result_of("song-table-3")
     chain, lengths = household(shared_data / "power" / "household_minute.csv.gz")
     assert (chain.size, sorted(lengths)) == (46, [(6839, 1), (12883, 1), (21237, 1)])
     errors = {row["mechanism"]: (row["paper"], row["ours"], row["here"]) for row in result.rows}
@@ -198,8 +198,8 @@ def test_power(shared_data: Path) -> None:
 
 
 @pytest.mark.slow
-def test_times_are_measured(shared_data: Path) -> None:
-    result = table_2(Setting(shared_data), grid=(0.45, 0.9), runs=2)
+def test_times_are_measured() -> None:
+    result = result_of("song-table-2")
     assert len(result.rows) == 12
     for row in result.rows:
         assert row["ours"] > 0

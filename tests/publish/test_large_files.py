@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,10 @@ from pufferdp.publish.certificate import embedded_certificate, parse_certificate
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
+HANG = 100.0
+"""Seconds of processor time: what takes less than one and had grown with the square of the file took hours."""
+
+
 def seconds(work: Callable[[], object]) -> float:
     began = time.thread_time()
     work()
@@ -42,7 +47,7 @@ def test_a_report_of_tags_that_never_end(unit: str) -> None:
         with pytest.raises(CertificateError, match="no certificate"):
             embedded_certificate(text)
 
-    assert seconds(read) < 0.5
+    assert seconds(read) < HANG
 
 
 @pytest.mark.parametrize(
@@ -54,21 +59,29 @@ def test_the_certificate_of_a_report_is_found_however_its_tag_is_written(tag: st
 
 def test_a_name_that_comes_twice_among_many() -> None:
     """Each name was counted by itself."""
-    text = json.dumps({f"n{i}": 0 for i in range(20_000)})[:-1] + ', "z": 1, "z": 2}'
+    text = json.dumps({f"n{i}": 0 for i in range(200_000)})[:-1] + ', "z": 1, "z": 2}'
 
     def read() -> None:
         with pytest.raises(JsonRuleError, match="'z' is given twice"):
             parse_json(text)
 
-    assert seconds(read) < 0.5  # four seconds before
+    assert seconds(read) < HANG  # by itself: four seconds for 20,000 of them
 
 
-def test_a_table_of_many_entries_is_looked_at_in_less_time_than_it_takes_to_write() -> None:
+def test_a_table_of_many_entries_is_looked_at_a_level_at_a_time() -> None:
     """Of the eight seconds that a network with a node of twenty parents took, five were spent here."""
-    table: Any = np.full((2,) * 16, 0.5).tolist()
-    checked = min(seconds(lambda: check_values(table, CertificateError, "it")) for _ in range(5))
-    written = min(seconds(lambda: json.dumps(table)) for _ in range(5))
-    assert checked < written  # value by value it takes more than twice as long
+    table, calls, before = np.full((2,) * 16, 0.5).tolist(), 0, sys.getprofile()
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        check_values(table, CertificateError, "it")
+    finally:
+        sys.setprofile(before)
+    assert calls < 1000  # of 65,536 entries
 
 
 @pytest.mark.parametrize(
@@ -120,15 +133,12 @@ def test_a_posterior_of_too_many_pairs_is_left_out(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("unit", ["[],", "[[[[]]]],", '{"a":0},', "0,", '"",', '"\\"",'])
-def test_a_file_of_many_values_is_refused_before_it_is_parsed(unit: str) -> None:
+def test_a_file_of_many_values_is_refused_before_it_is_parsed(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """32 MiB of them took five seconds and 1.4 GB, and as names of one object 2.7 GB and minutes."""
     text = f'{{"schema": "pufferdp-certificate/3", "answer": [{unit * ((2**25 - 60) // len(unit))}0]}}'
-
-    def read() -> None:
-        with pytest.raises(JsonRuleError, match="more than 2,097,152 values and names, the most that are read"):
-            parse_certificate(text, "the file")
-
-    assert seconds(read) < 1
+    monkeypatch.delattr(files.json, "loads")
+    with pytest.raises(JsonRuleError, match="more than 2,097,152 values and names, the most that are read"):
+        parse_certificate(text, "the file")
 
 
 def test_every_file_of_a_stranger_has_the_same_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,11 +157,8 @@ def test_what_stands_in_quotes_is_no_value() -> None:
 
 
 def test_many_names_that_do_not_belong_there_are_not_listed() -> None:
-    """Each was looked for among all others: a million took minutes, and a gigabyte."""
     content = json.loads((GOLDEN / "answer-gk16.json").read_text()) | {f"n{n}": 0 for n in range(20_000)}
-    problems: list[str] = []
-    assert seconds(lambda: problems.extend(pufferdp.verify(content).problems)) < 1
-    assert problems == ["the content has 20,000 values that do not belong there"]
+    assert pufferdp.verify(content).problems == ("the content has 20,000 values that do not belong there",)
 
 
 def test_a_long_certificate_of_short_rows_is_parsed() -> None:

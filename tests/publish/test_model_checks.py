@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pufferdp import EffectiveLeakage, Ledger, MarkovChain, flip, flip_stream, plan, redact, release, verify
-from pufferdp.basics.errors import ModelError, RefusedError
+from pufferdp import EffectiveLeakage, Ledger, MarkovChain, flip, flip_stream, leakage_of, plan, redact, release, verify
+from pufferdp.basics.errors import ModelError, ParameterError, RefusedError
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, save_model
 from pufferdp.publish.answers.fleet import release_fleet
 from pufferdp.publish.certificate import content_hash
@@ -87,6 +87,17 @@ def test_every_release_states_what_the_data_said(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", RELEASES)
+def test_every_release_states_that_a_model_was_not_checked(kind: str) -> None:
+    made = RELEASES[kind](PLAIN)
+    content = made.certificate.to_dict()
+    assert "not checked against data" in content["model_checks"]["statement"]
+    assert kind == "each person" or "not checked against data" in " ".join(str(made).split())
+    stripped = {key: value for key, value in content.items() if key != "model_checks"}
+    assert verify(content).valid
+    assert not verify({**stripped, "sha256": content_hash(stripped)}).valid
+
+
+@pytest.mark.parametrize("kind", RELEASES)
 def test_checks_cannot_be_stripped_or_changed(kind: str) -> None:
     content = RELEASES[kind](with_checks(FITS)).certificate.to_dict()
 
@@ -153,6 +164,27 @@ def test_planning_always_works_and_longer_periods_are_a_way_out() -> None:
     release(FRAME, model=model, query="histogram", epsilon=1.0, adversary="dp", **READ)
     with pytest.raises(RefusedError):
         release(FRAME, model=model, query="histogram", epsilon=1.0, unit=5, **READ)
+
+
+def test_whole_people_are_a_way_out(tmp_path: Path) -> None:
+    """Whatever the model, everything that a person's records hold is one secret: group privacy."""
+    asked: dict[str, Any] = {"query": "count:rest", "epsilon": 2.0, "unit": "person", "by": "who", **READ}
+    made = release(FRAME, model=with_checks(MISFIT), **asked)
+    content = made.certificate.to_dict()
+    assert made.certificate.noise.scale == 60 / 2
+    assert "between any two possible sequences for a person's whole series" in content["guarantee"]["statement"]
+    assert content["guarantee"]["secrets"].startswith("a person's whole series:")
+    assert content["model_checks"]["accepted_misfit"] is False
+    assert verify(content).valid
+    with pytest.raises(ParameterError, match="unit is person, and after a gap"):
+        release(FRAME, model=PLAIN, **asked, restart=5)
+    with (
+        Ledger(tmp_path / "books.db", create=True) as books,
+        pytest.raises(ParameterError, match="unit is person; a person's series has any number of records"),
+    ):
+        books.create("week", model=PLAIN, budget=3.0, unit="person")
+    with pytest.raises(ParameterError, match="leaks that loss about a person"):
+        leakage_of(PLAIN, dp_epsilon=1.0, length=10, unit="person")
 
 
 def test_calibrated_noise_is_wider_and_stated() -> None:

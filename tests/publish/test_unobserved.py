@@ -57,14 +57,6 @@ LONGEST = {2: 6, 3: 4}
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(4))
-@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 4), query=QUERIES)
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-def test_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
-    check_release(seed, states, length, query, adversary)
-
-
-@pytest.mark.slow
 @settings(max_examples=examples(16))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from html import unescape
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.report.examples import CHAIN, SUBJECTS, attacked, subject
 ROOT = Path(__file__).parents[2]
 
 
+@cache
 def results() -> dict[str, Any]:
     """One of each kind that prints."""
     found = {name: subject(name) for name in SUBJECTS}

@@ -197,7 +197,7 @@ def test_what_plain_flips_leak(adversary: str) -> None:
     assert true > 2
 
 
-@pytest.mark.parametrize("private", [1, 3, 5])
+@pytest.mark.parametrize("private", [1, 3])
 @pytest.mark.parametrize(("adversary", "knows"), [("pufferfish", "no record"), ("bdp", "any set of other records")])
 def test_what_leaks_when_only_the_private_row_is_taken_out(private: int, adversary: str, knows: str) -> None:
     found = cells(pufferdp.plan_redaction(CHAIN, length=5, private=[private], epsilon=1, adversary=adversary))

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -30,12 +31,12 @@ from pufferdp.basics.places import (
     check_apart,
     check_place,
     check_streams,
-    folded,
     named_files,
+    normalised_name,
     spare_folders,
     sync,
 )
-from pufferdp.basics.unforeseen import system_reason, unforeseen
+from pufferdp.basics.unexpected import describe_unexpected, system_reason
 from pufferdp.basics.words import visible
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Outputs:
         """The signal that has ended a stream."""
 
     def check(self, name: str, path: str) -> Place:
-        """One place, tried."""
+        """One place, after trying whether it can be written."""
         return check_place(
             path,
             name,
@@ -113,13 +114,13 @@ class Outputs:
     def check_folder(self, name: str, folder: str, titles: Iterable[str]) -> dict[str, Place]:
         """A place in a folder for each title, tried."""
         names = file_names(titles)
-        there = {folded(file) for file in os.listdir(folder)}
+        there = {normalised_name(file) for file in os.listdir(folder)}
         # Who lies in the folder already is looked at one by one; a free name is tried once for all.
         check_place(Path(folder) / file_names(["any"])["any"], name, overwrite=True)
         places = {}
         for title, file in names.items():
             path = os.path.join(folder, file)
-            if folded(file) in there:
+            if normalised_name(file) in there:
                 places[title] = self.check(name, path)
             else:
                 target = Path(os.path.realpath(folder)) / file
@@ -157,11 +158,12 @@ class Outputs:
         except Exception as error:
             if not self._charged:
                 raise
-            self.problems.append(f"{unforeseen(error)}: of the answer only its certificate is left")
+            self.problems.append(f"{describe_unexpected(error)}: of the answer only its certificate is left")
         try:
             return {"certificate": result.certificate.to_dict()}
         except Exception as error:
-            raise DeliveryError(f"it was charged, and made, and cannot be written: {unforeseen(error)}") from None
+            reason = describe_unexpected(error)
+            raise DeliveryError(f"it was charged, and made, and cannot be written: {reason}") from None
 
     def signature(self, signer: Signer | None, certificate: dict[str, Any]) -> dict[str, Any]:
         """The signature beside a certificate; none where nobody signs, or where that fails."""
@@ -364,14 +366,9 @@ def silence(stream: Any) -> None:
 def file_names(titles: Iterable[str]) -> dict[str, str]:
     """A JSON file for each title: a name that every file system takes, and none twice whatever it does with case."""
     names = {title: quote(title, safe=" ", errors="surrogatepass").replace(".", "%2E") for title in titles}
-    count: dict[str, int] = {}
-    for name in names.values():
-        count[folded(name)] = count.get(folded(name), 0) + 1
-    return {
-        title: (name if name.strip() and len(name) <= _LONGEST and count[folded(name)] == 1 else _short(title, name))
-        + ".json"
-        for title, name in names.items()
-    }
+    times = Counter(map(normalised_name, names.values()))
+    fits = {t: bool(n.strip()) and len(n) <= _LONGEST and times[normalised_name(n)] == 1 for t, n in names.items()}
+    return {title: f"{name if fits[title] else _short(title, name)}.json" for title, name in names.items()}
 
 
 def _short(title: str, name: str) -> str:

@@ -47,7 +47,7 @@ def tell_without_words() -> None:
 
 def _unraised(unraised: Any) -> None:
     if unraised.exc_value is not None and not isinstance(unraised.exc_value, SystemExit):
-        from pufferdp.basics.unforeseen import unforeseen
+        from pufferdp.basics.unexpected import describe_unexpected
 
         with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"pufferdp: {unforeseen(unraised.exc_value)}\n")
+            sys.stderr.write(f"pufferdp: {describe_unexpected(unraised.exc_value)}\n")

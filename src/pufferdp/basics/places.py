@@ -11,7 +11,7 @@ import stat
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,7 +37,7 @@ class Place:
     name: str
     """The option that named it."""
     path: str
-    """As it was given."""
+    """The path as it was given."""
     target: Path
     """The file itself: links are followed."""
     overwrite: bool = False
@@ -74,23 +74,16 @@ class Place:
         if self.device:
             yield self
             return
-        beside = _beside(self.target)
-        try:
-            with beside.open("xb") as file:
-                _allocate(file.fileno(), size)
-        except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
-            raise ParameterError(
-                f"{self.name} is {self.path!r}, and there is no space for about {size:,} bytes: {error.strerror}; make "
-                "space, or name another folder",
-                value=self.path,
-            ) from None
-        try:
+        with ExitStack() as stack:
+            try:
+                beside = stack.enter_context(_allocated_file(self.target, size))
+            except OSError as error:
+                raise ParameterError(
+                    f"{self.name} is {self.path!r}, and there is no space for about {size:,} bytes: {error.strerror}; "
+                    "make space, or name another folder",
+                    value=self.path,
+                ) from None
             yield replace(self, reserved=beside)
-        finally:
-            with suppress(OSError):
-                beside.unlink()
 
 
 def check_place(
@@ -119,7 +112,8 @@ def check_place(
         place = _place(text, name, endings, overwrite, device)
         _refuse_sources(place, sources or {}, ledger)
         if not place.device:
-            _try_folder(place)
+            with _allocated_file(place.target, _USUAL):  # or a full disk is only seen when it is charged already
+                pass
         return place
     except OSError as error:
         reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
@@ -198,7 +192,7 @@ def move(source: Path, target: Path, overwrite: bool) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have it on disk."""
+    """Wait until a file or a folder is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -235,8 +229,8 @@ def ignores_case(folder: Path) -> bool:
             probe.unlink()
 
 
-def folded(name: str) -> str:
-    """One spelling for all that a file system may take for the same name."""
+def normalised_name(name: str) -> str:
+    """The name in one spelling: names that are equal then may be one file, depending on the file system."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -277,13 +271,12 @@ def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, devi
 def _refuse_sources(place: Place, sources: Mapping[str, Sequence[str]], ledger: str | None) -> None:
     if place.device:
         return
-    there = _status(place.target)
     for what, files in sources.items():
-        if any(_is_file(place.target, there, file) for file in files):
+        if any(_same_place(place.target, Path(file)) for file in files):
             raise ParameterError(f"{place.name} is {_cut(place.path)}, which is {what} itself; name another file")
-    if any(_is_file(place.target, there, file) for file in _ledger_files(ledger)):
+    if any(_same_place(place.target, Path(file)) for file in _ledger_files(ledger)):
         raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
-    if there is not None and not place.overwrite:
+    if _status(place.target) is not None and not place.overwrite:
         raise ParameterError(
             f"{place.name} is {_cut(place.path)}, which already exists; name another file, or use overwrite=True",
             value=place.path,
@@ -296,14 +289,6 @@ def _ledger_files(ledger: str | None) -> list[str]:
     return [name + more for name in names for more in _LEDGER_FILES]
 
 
-def _is_file(target: Path, there: os.stat_result | None, file: str) -> bool:
-    """Whether a place is this file: by what it is, and where it is not there yet by where it would be."""
-    other = _status(Path(file))
-    if there is not None and other is not None:
-        return os.path.samestat(there, other)
-    return there is None and other is None and _same_place(target, Path(os.path.realpath(file)))
-
-
 def _same_place(one: Path, other: Path) -> bool:
     """Whether two names stand for one file, also where there is none yet."""
     first, second = _status(one), _status(other)
@@ -311,21 +296,24 @@ def _same_place(one: Path, other: Path) -> bool:
         return os.path.samestat(first, second)
     if one == other:
         return True
-    if folded(one.name) != folded(other.name):
+    if normalised_name(one.name) != normalised_name(other.name):
         return False
     above, below = _status(one.parent), _status(other.parent)
     same_folder = above is not None and below is not None and os.path.samestat(above, below)
     return same_folder and (one.name == other.name or ignores_case(one.parent))
 
 
-def _try_folder(place: Place) -> None:
-    probe = _beside(place.target)
+@contextmanager
+def _allocated_file(target: Path, size: int) -> Iterator[Path]:
+    """A file beside the target with so many bytes on disk, removed at the end of the block."""
+    beside = _beside(target)
     try:
-        with probe.open("xb") as file:
-            _allocate(file.fileno(), _USUAL)  # or a full disk is seen when it is charged already
+        with beside.open("xb") as file:
+            _allocate(file.fileno(), size)
+        yield beside
     finally:
         with suppress(OSError):
-            probe.unlink()
+            beside.unlink()
 
 
 def _beside(target: Path) -> Path:
@@ -339,10 +327,8 @@ def _endings(name: str) -> str:
 
 def _allocate(handle: int, size: int) -> None:
     """Have so many bytes of a new file on disk."""
-    if size <= 0:
-        return
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(handle, 0, size)
+        os.posix_fallocate(handle, 0, max(size, 1))
         return
     for begin in range(0, size, _BLOCK):
         os.write(handle, bytes(min(_BLOCK, size - begin)))

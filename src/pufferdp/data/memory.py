@@ -81,22 +81,31 @@ def _with_time_index(table: Any) -> tuple[object, str | None]:
     """A pandas frame whose time index has become a column, and the name of that column; other tables as they are.
 
     Engines read columns alone and would lose the index. Of an index with several levels every level becomes a column,
-    and none of them is the order by itself.
+    and none of them is the order by itself. Time differences become seconds.
     """
     index: Any = getattr(table, "index", None)
     if not hasattr(index, "to_frame") or not hasattr(table, "reset_index"):
         return table, None
     import narwhals as nw
 
-    from pufferdp.data.frames.times import frame_times
+    from pufferdp.data.times import frame_times
 
+    elapsed = hasattr(index, "total_seconds")
+    index = index.total_seconds() if elapsed else index
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index  # periods
     names = ["time" if name is None else str(name) for name in index.names]
     names = [f"index_{name}" if name in table.columns else name for name in names]
     levels = index.to_frame(index=False).set_axis(names, axis=1)
-    if not frame_times(nw.from_native(levels)):
+    if not elapsed and not frame_times(nw.from_native(levels)):
         return table, None
     return levels.join(table.reset_index(drop=True)), names[0] if len(names) == 1 else None
+
+
+def has_unsorted_index(table: Any) -> bool:
+    """Whether a pandas frame has an index of numbers that does not rise: its rows were moved, and stand in no order."""
+    index = getattr(table, "index", None)
+    numbers = getattr(getattr(index, "dtype", None), "kind", "") in ("i", "u", "f")
+    return numbers and not getattr(index, "is_monotonic_increasing", True)
 
 
 def _tabulated(data: object, column: object) -> tuple[object, str | None]:

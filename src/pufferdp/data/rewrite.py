@@ -37,16 +37,10 @@ ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
     """The state of each row that is read; negative where it is missing. A table without row order is sorted first."""
     refuse_pair(layout)
-    by_order = isinstance(source, duckdb.DuckDBPyRelation)
-    if layout.is_part and not by_order:
-        frame = coded(table_of(open_source(source, columns_of(layout, rows=True)), layout), coding)
-        (codes,) = integers(frame.sort("row").select("code"))
-        return codes.astype(np.int16)
-    columns = columns_of(layout) if by_order else Columns(roles={"value": layout.column}, key="order")
-    plain = layout if by_order else Layout(column=layout.column, missing=layout.missing)
-    frame = coded(table_of(open_source(source, columns), plain), coding)
-    people = ["person"] if by_order and layout.by is not None else []
-    (codes,) = integers(frame.sort(*people, "order").select("code"))
+    unnumbered = isinstance(source, duckdb.DuckDBPyRelation)
+    frame = coded(table_of(open_source(source, columns_of(layout, rows=not unnumbered)), layout), coding)
+    people = [] if layout.by is None else ["person"]
+    (codes,) = integers(frame.sort(*([*people, "order"] if unnumbered else ["row"])).select("code"))
     return codes.astype(np.int16)
 
 
@@ -78,7 +72,7 @@ class FileRows:
     @property
     def series(self) -> Series:
         """The rows as one chain, in their order."""
-        return Series(layout=self.table.layout, opened=lambda: self.table)
+        return Series(self.table)
 
     @files.reading()
     def chunks(self, coding: Coding) -> Iterator[Codes]:
@@ -126,8 +120,8 @@ def _keep_rows(connection: duckdb.DuckDBPyConnection, rows: NDArray[np.int64]) -
 Span = tuple[int, int]
 """First and last, counted from 1."""
 Ints = NDArray[np.int64]
-SPELLED: Final = 20
-"""Up to so many spans are spelled out as bounds; more are looked up record by record."""
+MOST_SPANS: Final = 20
+"""More spans than this are looked up in a table; fewer are spelled out as bounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +131,7 @@ class PlacedRows:
     count: int
     """Steps of the series: rows of the source, missing values included, and rows that are not there between them."""
     missing: int
-    """Steps without a value."""
+    """How many steps have no value."""
     chains: tuple[Span, ...]
     """The chain of each row that was asked about, in positions and in their order; none twice."""
     positions: tuple[int, ...]
@@ -219,19 +213,23 @@ class Placement:
         """
         if not spans:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        number = "order" if self.plain else "row"
-        if len(spans) <= SPELLED:
-            hit: nw.Expr = nw.lit(False)
-            for first, last in spans:
-                hit = hit | ((nw.col("place") >= first) & (nw.col("place") <= last))
-        else:
-            hit = nw.col("place").is_in([n for first, last in spans for n in range(first, last + 1)])
+        number, hit = "order" if self.plain else "row", _in_spans(nw.col("place"), spans)
         places, found, states = integers(self._frame.filter(hit).sort("place").select("place", number, "code"))
         wanted = np.concatenate([np.arange(first, last + 1) for first, last in spans])
         rows, codes = np.zeros(len(wanted), dtype=np.int64), np.full(len(wanted), -1, dtype=np.int64)
         at = np.searchsorted(wanted, places)
         rows[at], codes[at] = found, states
         return rows, codes
+
+
+def _in_spans(number: nw.Expr, spans: Sequence[Span]) -> nw.Expr:
+    """Whether a number lies in one of the spans."""
+    if len(spans) > MOST_SPANS:
+        return number.is_in([n for first, last in spans for n in range(first, last + 1)])
+    inside: nw.Expr = nw.lit(False)
+    for first, last in spans:
+        inside = inside | ((number >= first) & (number <= last))
+    return inside
 
 
 def _materialize(frame: Frame) -> Frame:
@@ -246,9 +244,6 @@ def _materialize(frame: Frame) -> Frame:
 
 
 FLOW_ENDINGS: Final = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet")
-
-MOST_SPANS: Final = 200
-"""More spans than this are looked up in a table; fewer are spelled out."""
 
 
 def written_columns(source: Source, layout: Layout, keep: Sequence[str] = ()) -> tuple[str, ...]:
@@ -333,13 +328,7 @@ def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str,
         frame = nw.from_native(frame.to_native().with_row_index("pufferdp_row"))
     else:
         frame = frame.with_row_index("pufferdp_row")
-    row = nw.col("pufferdp_row").cast(nw.Int64) + 1
-    hit: nw.Expr = nw.lit(False)
-    if len(spans) <= MOST_SPANS:
-        for first, last in spans:
-            hit = hit | ((row >= first) & (row <= last))
-    else:
-        hit = row.is_in([n for first, last in spans for n in range(first, last + 1)])
+    hit = _in_spans(nw.col("pufferdp_row").cast(nw.Int64) + 1, spans)
     value = nw.when(hit).then(nw.lit(mark)).otherwise(nw.col(column).cast(nw.String))
     return frame.with_columns(value.alias(column)).select(*columns).to_native()
 

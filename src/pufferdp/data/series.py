@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -30,11 +29,10 @@ from pufferdp.data.expressions import (
     unscaled,
 )
 from pufferdp.data.files import reading
-from pufferdp.data.frames.clean import CleanFrame, clean_frame
 from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance, shorten
 from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
-from pufferdp.data.sources import Frame, Source, arrays, integers, rows
+from pufferdp.data.sources import Frame, Source, arrays, rows
 from pufferdp.data.tables import Table, lost_order, open_table
 
 MOST_STATES = 10_000
@@ -48,35 +46,25 @@ _ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias(
 
 def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
     """Open a file or a frame; columns and their types are checked now, records when they are counted."""
-    clean = None if rows or hides_values() else clean_frame(source, layout)
-    if clean is not None:  # no engine is asked before something needs one
-        return Series(layout=layout, opened=lambda: _open(source, layout), clean=clean)
-    table = _open(source, layout, rows)
-    return Series(layout=layout, opened=lambda: table)
-
-
-def _open(source: Source, layout: Layout, rows: bool = False) -> Table:
     table = open_table(source, layout, rows)
     if layout.restart is not None:
         check_distance(table, read_distance(layout.restart, "restart"))
     if layout.step is not None and layout.order is not None:
         check_distance(table, read_distance(layout.step, "step"))
-    return table
+    return Series(table)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Series:
     """One column of a table as chains of records, counted where the table is."""
 
-    layout: Layout
-    opened: Callable[[], Table]
-    clean: CleanFrame | None = None
-    """The columns, where they are few and there is nothing to refuse in them."""
+    table: Table
+    """The columns in the engine that counts."""
 
-    @cached_property
-    def table(self) -> Table:
-        """The columns in the engine that counts."""
-        return self.opened()
+    @property
+    def layout(self) -> Layout:
+        """How the column is read from its table."""
+        return self.table.layout
 
     def __repr__(self) -> str:
         return f"Series({self.layout})"
@@ -96,10 +84,6 @@ class Series:
         With ``clip`` also sum the numbers, with ``transitions`` count pairs, with ``ranges`` say which records were
         read. With ``pieces`` lengths are those of the pieces between unobserved steps.
         """
-        if self.clean is not None:
-            counted = self.clean.counts(coding, clip=clip, transitions=transitions, ranges=ranges)
-            if counted is not None:
-                return counted
         frame, tally, total, ends = self._tally(coding, clip)
         missing = tally.pop(MISSING, 0)
         records = sum(tally.values())
@@ -135,10 +119,9 @@ class Series:
         for person, code, count, total, low, high in rows(sums):
             tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
             ends.setdefault(_name(person), []).extend((low, high))
-        each = self._chains(frame, missing).group_by("person", "length").agg(nw.len().alias("chains"))
+        each = chains(self.table, linked(self.table, frame, missing)).group_by("person", "length")
         lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
-        chain_rows = rows(each)
-        for person, length, count in chain_rows:
+        for person, length, count in rows(each.agg(nw.len().alias("chains"))):
             if length > 0:
                 lengths[_name(person)].append((int(length), int(count)))
         out: dict[str, Counts] = {}
@@ -160,28 +143,50 @@ class Series:
 
     @reading()
     def states(self, coding: Coding, pieces: bool = False) -> list[NDArray[np.int64]]:
-        """The state indices of each chain, people in sorted order. The only call that brings records to Python.
+        """The state indices of each chain, people in sorted order. This brings records to Python.
 
         With ``pieces`` a chain is cut at its unobserved steps, so that neighbours are one step apart.
         """
-        codes, starts = integers(self._records(coding, pieces).select("code", "start"))
-        return np.split(codes, np.flatnonzero(starts)[1:])
+        missing = self._refuse(coding)
+        of = self._records(coding, missing, pieces=pieces)
+        return np.split(of["code"], np.flatnonzero(of["start"])[1:])
 
     @reading()
     def rows_of_states(self, coding: Coding) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """As ``states`` with pieces, each with the rows of its records in the source: opened with their numbers."""
-        row = "row" if self.table.layout.order is not None or self.table.layout.by is not None else "order"
-        codes, starts, rows = integers(self._records(coding, pieces=True).select("code", "start", row))
-        cuts = np.flatnonzero(starts)[1:]
-        return list(zip(np.split(rows, cuts), np.split(codes, cuts), strict=True))
+        number = "row" if self.layout.order is not None or self.layout.by is not None else "order"
+        missing = self._refuse(coding)
+        of = self._records(coding, missing, {"number": nw.col(number)}, pieces=True)
+        cuts = np.flatnonzero(of["start"])[1:]
+        return list(zip(np.split(of["number"], cuts), np.split(of["code"], cuts), strict=True))
 
-    def _records(self, coding: Coding, pieces: bool) -> Frame:
+    def _refuse(self, coding: Coding) -> bool:
+        """Refuse what cannot be counted, duplicates included; whether values are missing."""
         frame, tally, *_ = self._tally(coding, None)
         missing = tally.get(MISSING, 0)
         if not self._is_one_chain(missing):
-            self._lengths(frame, missing > 0)  # refuses duplicates, which have no order
-        people = [] if self.table.layout.by is None else ["person"]
-        return linked(self.table, frame, missing > 0, pieces).filter(nw.col("record") == 1).sort(*people, "order")
+            self._lengths(frame, missing > 0)
+        return missing > 0
+
+    def _records(
+        self, coding: Coding, missing: bool, more: Mapping[str, nw.Expr] | None = None, pieces: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """Columns of all records in Python, people one after the other and each in order.
+
+        code; start (1 where a chain begins); first (1 for the first record of a person); apart (time steps since the
+        record before it, and at the start of a chain the rows that are missing before it); and ``more``.
+        """
+        people = [] if self.layout.by is None else ["person"]
+        links = moves(self.table, coded(self.table, coding), missing, pieces).sort(*people, "order")
+        of = arrays(links.select("code", "start", "first", "apart", **(more or {})))
+        return {name: column.astype(np.int64) if column.dtype.kind in "iu" else column for name, column in of.items()}
+
+    def _people_in_order(self) -> list[str]:
+        """The people in the order in which the engine sorts them; one empty name where nobody is distinguished."""
+        if self.layout.by is None:
+            return [""]
+        present = self.table.frame.filter(~nw.col("value").is_null()).select("person").unique()
+        return [_name(name) for (name,) in rows(present.sort("person"))]
 
     @reading()
     def path(self, coding: Coding, *, numbers: bool = False) -> StatePath:
@@ -190,32 +195,22 @@ class Series:
         With ``numbers`` also the number of each. This brings records to Python, as ``states`` does. Only for a coding
         that was counted: what ``counts`` refuses is not looked for again.
         """
-        frame = coded(self.table, coding)
-        layout, timed = self.table.layout, self.table.ticks in ("us", "ns")
-        columns = [
-            nw.col("code"),
-            nw.when(nw.col("start") == 1).then(0).otherwise(nw.col("steps")).cast(nw.Int64).alias("apart"),
-            nw.col("before").is_null().cast(nw.Int64).alias("first"),
-        ]
-        if timed:
-            columns.append(nw.col("order").alias("ticks"))
+        timed = self.table.ticks in ("us", "ns")
+        more = {"ticks": nw.col("order")} if timed else {}
         if numbers:
             assert coding.bins is not None
-            columns.append(scaled(coding.bins[0], coding.bins[-1]).fill_null(0).alias("step"))
-        people = [] if layout.by is None else ["person"]
-        links = linked(self.table, frame, layout.missing == "keep").filter(nw.col("record") == 1)
-        rows_in_order = links.sort(*people, "order").select(*columns)
-        names = rows_in_order.collect_schema().names()
-        of = dict(zip(names, integers(rows_in_order), strict=True))
+            more["number"] = scaled(coding.bins[0], coding.bins[-1]).fill_null(0)
+        of = self._records(coding, self.layout.missing == "keep", more)
         microseconds = of["ticks"] // (1000 if self.table.ticks == "ns" else 1) if timed else None
+        apart = np.where(of["start"] == 1, 0, of["apart"])
         return StatePath(
             codes=of["code"],
-            joined=of["apart"] == 1,
+            joined=apart == 1,
             persons=np.cumsum(of["first"]) - 1,
-            by_person=layout.by is not None,
+            by_person=self.layout.by is not None,
             hours=None if microseconds is None else microseconds // 3_600_000_000,
-            numbers=of["step"] if numbers else None,
-            apart=of["apart"],
+            numbers=of["number"] if numbers else None,
+            apart=apart,
             microseconds=microseconds,
         )
 
@@ -226,31 +221,22 @@ class Series:
         With ``clip`` also its number, clipped. This brings records to Python, as ``states`` does. Only for a coding
         that was counted: what ``counts`` refuses is not looked for again.
         """
-        layout, timed = self.table.layout, self.table.ticks in ("us", "ns")
+        layout, timed = self.layout, self.table.ticks in ("us", "ns")
         self._refuse_no_group()
-        columns = [
-            nw.col("code"),
-            ((nw.col("record") == 1) & (nw.col("start") == 0)).cast(nw.Int64).alias("joined"),
-            nw.col("before").is_null().cast(nw.Int64).alias("first"),
-        ]
-        columns += [nw.col("order").alias("ticks")] if timed else []
-        columns += [] if clip is None else [nw.col("number").clip(*clip).alias("clipped")]
-        columns += [] if layout.group is None else [nw.col("category")]
-        people = [] if layout.by is None else ["person"]
-        links = linked(self.table, coded(self.table, coding), layout.missing == "keep", pieces=True)
-        links = links.filter(nw.col("record") == 1)
-        of = arrays(links.sort(*people, "order").select(*columns))
-        names = [""] if layout.by is None else [_name(name) for (name,) in rows(_first_names(links))]
-        groups, places = _numbered(of["category"]) if layout.group is not None else ([""], np.zeros(0, dtype=np.int64))
+        more = {"ticks": nw.col("order")} if timed else {}
+        more |= {} if clip is None else {"clipped": nw.col("number").clip(*clip)}
+        more |= {} if layout.group is None else {"group": nw.col("category")}
+        of = self._records(coding, layout.missing == "keep", more, pieces=True)
+        groups, places = _numbered(of["group"]) if layout.group is not None else ([""], np.zeros(0, dtype=np.int64))
         ((low, high),) = rows(self.table.frame.select(*_ENDS))
         return KeyedRecords(
-            codes=of["code"].astype(np.int64),
-            joined=of["joined"] == 1,
-            people=tuple(names),
-            persons=np.cumsum(of["first"].astype(np.int64)) - 1,
+            codes=of["code"],
+            joined=of["start"] == 0,
+            people=tuple(self._people_in_order()),
+            persons=np.cumsum(of["first"]) - 1,
             group_names=tuple(groups),
             groups=places,
-            ticks=of["ticks"].astype(np.int64) if timed else None,
+            ticks=of["ticks"] if timed else None,
             ticks_per_second=10**9 if self.table.ticks == "ns" else 10**6,
             ends=(int(low), int(high)) if timed else (0, 0),
             numbers=None if clip is None else np.clip(of["clipped"].astype(np.float64), *clip),
@@ -258,7 +244,7 @@ class Series:
 
     def _refuse_no_group(self) -> None:
         """Refuse a row that belongs to no group."""
-        group = self.table.layout.group
+        group = self.layout.group
         if group is None:
             return
         ((lost,),) = rows(self.table.frame.select(nw.col("category").is_null().cast(nw.Int64).sum()))
@@ -276,7 +262,7 @@ class Series:
         values = rows(distinct.head(MOST_STATES + 1))
         if len(values) > MOST_STATES:
             raise DataError(
-                f"the column {self.table.layout.column!r} has more than {MOST_STATES} distinct values; "
+                f"the column {self.layout.column!r} has more than {MOST_STATES} distinct values; "
                 "group them into states with bins="
             )
         if not values:
@@ -338,7 +324,7 @@ class Series:
 
     def _ranges(self, ends: tuple[Any, Any]) -> Ranges:
         """Which records were read: the first and the last place, each person's own where people are distinguished."""
-        layout = self.table.layout
+        layout = self.layout
         if layout.by is None:
             first, last = self._segment(*ends)
             return EVERYTHING if layout.order is None else self._in_order(Range(first=first, last=last))
@@ -353,13 +339,13 @@ class Series:
 
     def _segment(self, low: Any, high: Any) -> tuple[Moment | None, Moment | None]:
         """The ends of a segment as ranges have them; none where rows have no order but their own."""
-        return (None, None) if self.table.layout.order is None else (self.table.moment(low), self.table.moment(high))
+        return (None, None) if self.layout.order is None else (self.table.moment(low), self.table.moment(high))
 
     def _in_order(self, part: Range) -> Ranges:
-        return Ranges(unit=self.table.unit, order=self.table.layout.order, parts=(part,))
+        return Ranges(unit=self.table.unit, order=self.layout.order, parts=(part,))
 
     def _of_people(self, segments: dict[tuple[Moment | None, Moment | None], list[str]]) -> Ranges:
-        layout = self.table.layout
+        layout = self.layout
         assert layout.by is not None
         return ranges_of_people(segments, unit=self.table.unit, order=layout.order, by=layout.by)
 
@@ -370,7 +356,7 @@ class Series:
 
         After every refusal that needs no order.
         """
-        table, layout = self.table, self.table.layout
+        table, layout = self.table, self.layout
         frame = coded(table, coding)
         if clip is not None:
             need_numbers(table, "clipping needs numbers")
@@ -417,7 +403,7 @@ class Series:
         return frame, tally, sum(int(each.get("total") or 0) for code, each in totals if code >= 0), ends
 
     def _is_one_chain(self, missing: int) -> bool:
-        return self.table.layout.order is None and self.table.layout.by is None and not missing
+        return self.layout.order is None and self.layout.by is None and not missing
 
     @reading()
     def moves(self, coding: Coding) -> dict[str, set[tuple[int, int, int]]]:
@@ -428,7 +414,9 @@ class Series:
         """
         frame, tally, *_ = self._tally(coding, None)
         out: dict[str, set[tuple[int, int, int]]] = {}
-        for before, code, steps, *person in rows(moves(self.table, frame, tally.get(MISSING, 0) > 0)):
+        people = [] if self.layout.by is None else ["person"]
+        found = moves(self.table, frame, tally.get(MISSING, 0) > 0).select("before", "code", "apart", *people)
+        for before, code, steps, *person in rows(found.unique()):
             out.setdefault(_name(person[0]) if person else "", set()).add((int(before), int(code), int(steps)))
         return out
 
@@ -439,10 +427,8 @@ class Series:
         By slot of the record before, state before, state and steps. At the start of a chain the state before is -1,
         and the slot is that of the first record.
         """
-        found: Counter[tuple[int, int, int, int]] = Counter()
-        for counted in self.slot_moves_of_people(coding, period, slots).values():
-            found.update(counted)
-        return dict(found)
+        counted = self.slot_moves_of_people(coding, period, slots).values()
+        return dict(sum(map(Counter, counted), Counter[tuple[int, int, int, int]]()))
 
     @reading()
     def slot_moves_of_people(
@@ -466,25 +452,17 @@ class Series:
 
         The first has the rows that are missing before it. This brings records to Python, as ``states`` does.
         """
-        frame, tally, *_ = self._tally(coding, None)
-        missing = tally.get(MISSING, 0) > 0
-        links = linked(self.table, frame, missing).filter(nw.col("record") == 1)
-        first = nw.col("before").is_null()
-        lead = nw.when(first).then(nw.col("row_place") - 1).otherwise(0) if missing else nw.lit(0)
-        steps = nw.when(nw.col("start") == 1).then(lead.cast(nw.Int64)).otherwise(nw.col("steps"))
-        people = [] if self.table.layout.by is None else ["person"]
-        links = links.with_columns(apart=steps, first=first.cast(nw.Int64)).sort(*people, "order")
-        codes, apart, starts, firsts = integers(links.select("code", "apart", "start", "first"))
-        names = [_name(name) for (name,) in rows(_first_names(links))] if people else [""]
-        cuts = np.flatnonzero(starts)
-        whose = np.cumsum(firsts)[cuts] - 1
-        paths = zip(np.split(codes, cuts[1:]), np.split(apart, cuts[1:]), strict=True)
+        _, tally, *_ = self._tally(coding, None)
+        of = self._records(coding, tally.get(MISSING, 0) > 0)
+        cuts = np.flatnonzero(of["start"])
+        names, whose = self._people_in_order(), np.cumsum(of["first"])[cuts] - 1
+        paths = zip(np.split(of["code"], cuts[1:]), np.split(of["apart"], cuts[1:]), strict=True)
         return ((names[person], *path) for person, path in zip(whose.tolist(), paths, strict=True))
 
     @reading()
     def usual_step(self) -> str | float | None:
         """The distance between records that is by far the most frequent; None where there is none, or no order."""
-        if self.table.layout.order is None:
+        if self.layout.order is None:
             return None
         frame = self.table.frame.with_columns(
             distance=nw.col("order") - in_order(self.table, nw.col("order").shift(1))
@@ -497,7 +475,7 @@ class Series:
     @reading()
     def off_step(self, step: str | float) -> int:
         """How many records lie no whole number of steps behind the one before, but where a chain begins anew."""
-        table = replace(self.table, layout=replace(self.table.layout, step=step))
+        table = replace(self.table, layout=replace(self.layout, step=step))
         frame = table.frame.with_columns(code=nw.lit(0, nw.Int64))
         ((off,),) = rows(
             linked(table, frame, False).select(((nw.col("start") == 0) & (nw.col("off") == 1)).cast(nw.Int64).sum())
@@ -509,7 +487,7 @@ class Series:
 
         Refuses a distance that is not a whole number of steps, and rows that are not there where they are refused.
         """
-        layout = self.table.layout
+        layout = self.layout
         if not missing and (layout.step is None or layout.order is None):
             return {}
         links = linked(self.table, frame, missing).filter((nw.col("start") == 0) & (nw.col("record") == 1))
@@ -527,7 +505,7 @@ class Series:
         return {_name(person): int(total) for person, total in rows(lost.group_by("person").agg(nw.col("lost").sum()))}
 
     def _step_error(self, rule: str, distance: Any, where: str) -> DataError:
-        step, apart = self.table.layout.step, self.table.distance(distance)
+        step, apart = self.layout.step, self.table.distance(distance)
         if rule == "off":
             return DataError(
                 f"the record at {where} comes {apart} after the one before, which is not a whole number of the model's "
@@ -567,41 +545,35 @@ class Series:
 
         Transitions are counted into ``pairs``, a row for each state, in the same pass.
         """
-        sums = nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()
-        if pairs is None:
-            groups = rows(self._chains(frame, missing, pieces=pieces).group_by("length").agg(*sums))
-        else:
-            both = self._chains(frame, missing, pairs=True, pieces=pieces).group_by("before", "code", "length")
-            counted = rows(both.agg(*sums, nw.col("count").sum()))
-            groups = [row[2:6] for row in counted]
-            for before, code, *_, count in counted:
-                if before is not None:
-                    pairs[int(before)][int(code)] += int(count)
+        links = linked(self.table, frame, missing, pieces)
+        counted = chains(self.table, links).group_by("length")
+        groups = rows(counted.agg(nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()))
+        if pairs is not None:
+            # Across an unobserved step there is no single step.
+            single = (nw.col("record") == 1) & (nw.col("start") == 0) & (nw.col("steps") == 1)
+            for before, code, count in rows(links.filter(single).group_by("before", "code").agg(nw.len().alias("n"))):
+                pairs[int(before)][int(code)] += int(count)
         if any(row[3] for row in groups):
-            for _, where in self._first(linked(self.table, frame, missing).filter(nw.col("twin") == 1)):
+            for _, where in self._first(links.filter(nw.col("twin") == 1)):
                 summer = "; the hour that summer time repeats needs times with a zone"
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
-                    + ("" if self.table.layout.by else ", or name whose rows they are with by=")
+                    + ("" if self.layout.by else ", or name whose rows they are with by=")
                     + (summer if self.table.unit == "time" else "")
                 )
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)
 
-    def _chains(self, frame: Frame, missing: bool, pairs: bool = False, pieces: bool = False) -> Frame:
-        """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
-        return chains(self.table, frame, missing, pairs, pieces)
-
     def _first(self, frame: Frame, shown: str = "value") -> list[tuple[Any, str]]:
         """The first row of a frame: its value, or its distance from the record before, and where it is."""
         if shown == "distance":
             frame = frame.with_columns(distance=nw.col("order") - nw.col("order_before"))
-        names = [shown, "order"] if self.table.layout.by is None else [shown, "order", "person"]
+        names = [shown, "order"] if self.layout.by is None else [shown, "order", "person"]
         first = rows(frame.select(*names).sort(*names[1:]).head(1))
         return [(value, self.table.place(*where)) for value, *where in first]
 
     def _nothing_there(self) -> DataError:
-        layout = self.table.layout
+        layout = self.layout
         if not layout.is_part:
             return DataError("the data has no rows; at least one record is needed")
         return DataError(
@@ -610,7 +582,7 @@ class Series:
         )
 
     def _nothing(self) -> DataError:
-        layout = self.table.layout
+        layout = self.layout
         where = f" {layout.segment}" if layout.is_part else ""
         if not layout.is_part and not rows(self.table.frame.head(1)):
             return self._nothing_there()
@@ -622,7 +594,7 @@ class StatePath:
     """The records of all chains, one after the other. Never printed."""
 
     codes: NDArray[np.int64]
-    """The state of each."""
+    """The state of each record."""
     joined: NDArray[np.bool_]
     """Whether it comes one step after the record before it, in the same chain."""
     persons: NDArray[np.int64]
@@ -652,11 +624,11 @@ class KeyedRecords:
     """The records of all chains with what says which group of a table they are in. Never printed."""
 
     codes: NDArray[np.int64]
-    """The state of each."""
+    """The state of each record."""
     joined: NDArray[np.bool_]
     """Whether it comes one step after the record before it, in the same chain."""
     people: tuple[str, ...]
-    """Who has records."""
+    """The people who have records."""
     persons: NDArray[np.int64]
     """Whose it is, as a place among the people."""
     group_names: tuple[str, ...]
@@ -670,11 +642,6 @@ class KeyedRecords:
     """The first and the last time of all rows, also of those without a value."""
     numbers: NDArray[np.float64] | None
     """Its number, clipped; None where it was not asked for."""
-
-
-def _first_names(links: Frame) -> Frame:
-    """The people in the order in which the engine sorts them."""
-    return links.filter(nw.col("before").is_null()).sort("person").select("person")
 
 
 def _numbered(values: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
-from pufferdp.ledger.family import Family, wholes_of
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_flow, refuse_other_kind
+from pufferdp.ledger.nested_datasets import NestedDatasets, wholes_of
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.refusals import (
     over_budget,
@@ -40,7 +40,7 @@ class Account:
     definition: dict[str, Any]
     state: State
     rule: Rule | None
-    """None for flows."""
+    """How leakage is computed; None for transition flows."""
 
     def sums(self, session: Session) -> TableSums:
         """What its records were charged."""
@@ -127,15 +127,15 @@ def refuse_shared(
     session: Session, charges: Sequence[tuple[str, Charge]], look: Callable[[str], Account | None]
 ) -> None:
     """Refuse charges that pass the budget of any data set that has the same records by its name."""
-    family = Family(session, lambda name: found_in(look(name)), charges)
-    family.refuse_mixed()
-    for name in family.touched():
-        shared, account = family.shared(name), look(name)
+    nested = NestedDatasets(session, lambda name: found_in(look(name)), charges)
+    nested.refuse_mixed()
+    for name in nested.touched():
+        shared, account = nested.shared(name), look(name)
         if shared is None or account is None or account.rule is None:
             continue
         definition, then, rule = account.definition, shared.state, account.rule
         if not rule.in_budget(then):
-            before = family.before().shared(name)
+            before = nested.before().shared(name)
             state, sums = (account.state, account.sums(session)) if before is None else (before.state, before.sums)
             charged, largest = max(charges, key=lambda pair: (pair[0] == name, pair[1].dp_loss))
             made_for = None if charged == name or (found := look(charged)) is None else found.rule
@@ -143,7 +143,7 @@ def refuse_shared(
 
 
 def found_in(account: Account | None) -> tuple[dict[str, Any], State] | None:
-    """A data set as its family sees it."""
+    """The definition and the state of a data set, for those that have the same records."""
     return None if account is None else (account.definition, account.state)
 
 

@@ -13,11 +13,11 @@ from pufferdp.basics.files import check_values, found_text, read_json, write_who
 from pufferdp.basics.words import normalised_identity
 from pufferdp.data.ranges import EVERYTHING
 from pufferdp.ledger.charge import Charge
-from pufferdp.ledger.family import add, refuse_taken_name
 from pufferdp.ledger.hash_chain import can_be_name
+from pufferdp.ledger.nested_datasets import add, refuse_taken_name
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.store.base import Session
-from pufferdp.ledger.store.schema import TABLES
+from pufferdp.ledger.store.schema import INTEGER, TABLES
 from pufferdp.ledger.sums_table import sums_rows
 from pufferdp.ledger.totals import Rule, State, amounts_of, charged_on
 from pufferdp.ledger.verify import check_contents
@@ -41,7 +41,7 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
     if now.adversary is not None:
         rule = Rule(now.model, now.adversary, now.budget, now.delta_budget, now.unit)
     with ledger.store.reading() as session:
-        charged = ledger.family(session).entries(name)
+        charged = ledger.nested(session).entries(name)
     state, sums, out = State("", now.model_sha256), RecordSums(), []
     shown = {round(n * (len(charged) - 1) / max(1, most - 1)) for n in range(most)}
     for n, (when, dataset, _, charge) in enumerate(charged):
@@ -120,7 +120,7 @@ def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
     check_values(raw, LedgerError, repr(str(path)))
     for name, table in _TABLES.items():
         rows = raw.get(name)
-        kinds: list[type] = [int if column in table.integers else str for column in table.columns]
+        kinds: list[type] = [int if kind == INTEGER else str for kind in table.columns.values()]
         if not isinstance(rows, list) or not all(_is_row(row, kinds) for row in rows):
             columns = ", ".join(table.columns)
             raise LedgerError(f"{str(path)!r}: {name} must be a list of rows of {columns}", value=path)
@@ -137,7 +137,7 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
     """Add the data sets of an export. It is refused whole where a hash or a charge does not hold."""
     with ledger.store.writing() as session:
         for name, table in _TABLES.items():
-            again = " ON CONFLICT DO NOTHING" if table.columns[0] == "sha256" else ""
+            again = " ON CONFLICT DO NOTHING" if "sha256" in table.columns else ""
             marks = ", ".join("?" * len(table.columns))
             sql = f"INSERT INTO ledger_{name} ({', '.join(table.columns)}) VALUES ({marks}){again}"
             if name == "datasets":

@@ -17,7 +17,7 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, PufferdpError, RefusedError
 from pufferdp.basics.files import canonical_json
-from pufferdp.basics.unforeseen import unforeseen
+from pufferdp.basics.unexpected import describe_unexpected
 from pufferdp.basics.words import a_kind, normalised_identity
 from pufferdp.bounds.curves import curves
 from pufferdp.data.ranges import Ranges
@@ -26,15 +26,15 @@ from pufferdp.ledger.apply import Account, apply_charges, found_in, keep, now, r
 from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
 from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
-from pufferdp.ledger.family import Family, all_names, refuse_taken_name
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_guarantee, refuse_other_kind
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
-from pufferdp.ledger.record_sums import add_up
+from pufferdp.ledger.nested_datasets import NestedDatasets, all_names, refuse_taken_name
+from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.refusals import Remaining, refuse_delta, refuse_other_model, refuse_other_ranges, remaining_for
 from pufferdp.ledger.segments import named_ranges
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session, unknown_charge
-from pufferdp.ledger.sums_table import TableSums
+from pufferdp.ledger.sums_table import TableSums, load_sums
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
@@ -124,7 +124,7 @@ class Ledger:
         return self.dataset(name)
 
     def names(self) -> tuple[str, ...]:
-        """The data sets, by name."""
+        """The names of all data sets, sorted."""
         with self.store.reading() as session:
             names = [row[0] for row in session.rows("SELECT name FROM ledger_datasets")]
         if not all(isinstance(name, str) for name in names):
@@ -142,12 +142,13 @@ class Ledger:
             assert rule is not None  # there is a model, and the budget is in epsilon
             if asked is not None:
                 refuse_other_ranges(name, state, asked)
-            shared = self.family(session, names=self._all_names(session)).shared(name)
+            shared = self.nested(session, names=self._all_names(session)).shared(name)
             if shared is None:
-                return balance(name, definition, state, rule, Calendar.of(session, name, state, asked))
+                sums = load_sums(session, name) if state.has_ranges else RecordSums()
+                return balance(name, definition, state, rule, Calendar.of(state, sums, asked))
             if asked is not None:
                 refuse_other_ranges(name, shared.state, asked)
-            calendar = Calendar.of(session, name, shared.state, asked, shared.sums)
+            calendar = Calendar.of(shared.state, shared.sums, asked)
             return replace(
                 balance(name, definition, shared.state, rule, calendar),
                 releases=state.releases,
@@ -192,9 +193,7 @@ class Ledger:
             rule = self._rule(session, definition, state)
             assert rule is not None  # there is a model, and the budget is in epsilon
             sums = TableSums(session, name, state.crowds)
-            spent = state.spent if state.everywhere is None else state.everywhere
-            if state.has_ranges:
-                spent = add_up(spent, sums.largest(ranges)[2])
+            spent = state.spent_on(ranges, sums)
             # A release of next to nothing shows for which length the curve will be read; of real numbers it is clipped.
             width = (state.width or 1.0) if rule.model.real_valued else None
             tiny = Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges, width=width)
@@ -204,18 +203,14 @@ class Ledger:
 
     def _remaining_beside(self, session: Session, name: str, tiny: Charge) -> float:
         """The DP loss that all data sets of the same records have left for one more release."""
-        family, most = self.family(session, [(name, tiny)]), math.inf
-        family.refuse_mixed()
-        for other in family.touched():
-            then, before, account = family.shared(other), family.before().shared(other), self._look(session, other)
+        nested, most = self.nested(session, [(name, tiny)]), math.inf
+        nested.refuse_mixed()
+        for other in nested.touched():
+            then, before, account = nested.shared(other), nested.before().shared(other), self._look(session, other)
             if then is None or account is None or account.rule is None:
                 continue
-            state = account.state if before is None else before.state
-            sums = account.sums(session) if before is None else before.sums
-            spent = state.spent if state.everywhere is None else state.everywhere
-            if state.has_ranges:
-                spent = add_up(spent, sums.largest(tiny.ranges)[2])
-            most = min(most, max(0.0, account.rule.allowed(then.state) - spent))
+            state, sums = (account.state, account.sums(session)) if before is None else (before.state, before.sums)
+            most = min(most, max(0.0, account.rule.allowed(then.state) - state.spent_on(tiny.ranges, sums)))
         return most
 
     def would_refuse(self, name: str, charge: Charge) -> RefusedError | None:
@@ -288,7 +283,7 @@ class Ledger:
         except BaseException as error:
             self._stored.clear()  # what was kept in a transaction that failed is not there
             if applied and isinstance(error, Exception) and not isinstance(error, PufferdpError):
-                raise unknown_charge(self.store.place, unforeseen(error), token) from None
+                raise unknown_charge(self.store.place, describe_unexpected(error), token) from None
             raise
         self._seen |= {receipt.dataset: receipt for receipt in receipts}
         return receipts
@@ -310,11 +305,11 @@ class Ledger:
         definition, state = self._find(session, name)
         return Account(name, definition, state, self._rule(session, definition, state))
 
-    def family(
+    def nested(
         self, session: Session, pending: Sequence[tuple[str, Charge]] = (), names: Sequence[str] | None = None
-    ) -> Family:
+    ) -> NestedDatasets:
         """What data sets of the same records were charged, inside a transaction."""
-        return Family(session, lambda name: found_in(self._look(session, name)), pending, names)
+        return NestedDatasets(session, lambda name: found_in(self._look(session, name)), pending, names)
 
     def _all_names(self, session: Session) -> list[str]:
         """The names of all data sets, read again where there are more: none is ever taken out."""
@@ -371,7 +366,7 @@ class Ledger:
         return self._rules[key]
 
     def model(self, session: Session, sha: str) -> Model:
-        """A model by its digest."""
+        """The model that has a digest."""
         if sha not in self._models:
             for (content,) in session.rows("SELECT content FROM ledger_models WHERE sha256 = ?", sha):
                 try:
@@ -408,6 +403,12 @@ def _period(unit: object, model: Model, delta: float | None, budget: float | Flo
     if delta is not None or isinstance(budget, FlowBudget):
         raise ParameterError("a budget about whole periods is pure, and in epsilon: leave the unit out", value=unit)
     period = Unit.of(unit, model)
+    if period.unlimited:
+        raise ParameterError(
+            "unit is person; a person's series has any number of records, and a budget counts records: give the unit "
+            "as a period, or leave it out and charge releases with that unit",
+            value=unit,
+        )
     best_of = [c for c in curves(model, None, unit=period.records).values() if c.applies]
     if not best_of:
         raise ParameterError(

@@ -31,7 +31,7 @@ Piece = tuple[Cut, Cut, float]
 
 EVERYBODY: Final = 0
 """In place of a crowd: charged on every person."""
-PEAK: Final = -1
+MAX_OVER_CROWDS: Final = -1
 """In place of a crowd: the largest of all crowds."""
 LOSS: Final = "loss"
 DELTA: Final = "delta"
@@ -87,7 +87,7 @@ class Steps:
         yield begin, span[1], value
 
 
-def both(one: Steps, other: Steps, span: Span = (START, END)) -> Iterator[Piece]:
+def add_steps(one: Steps, other: Steps, span: Span = (START, END)) -> Iterator[Piece]:
     """The pieces of the sum of two functions."""
     if not other.cuts:
         yield from one.pieces(span)
@@ -237,10 +237,10 @@ class RecordSums:
                     own = self._function(quantity, crowd)
                     own.add(span, amount)
                     raised += own.pieces(span)
-            peak = self._function(quantity, PEAK)
+            peak = self._function(quantity, MAX_OVER_CROWDS)
             for begin, end, value in envelope(raised):
                 peak.raise_to((begin, end), value)
-            largest[quantity] = max(v for _, _, v in both(self._function(quantity, EVERYBODY), peak, hull))
+            largest[quantity] = max(v for _, _, v in add_steps(self._function(quantity, EVERYBODY), peak, hull))
         return largest
 
     def largest(self, ranges: Ranges, quantity: str = LOSS) -> Piece:
@@ -249,7 +249,7 @@ class RecordSums:
         self._look_at(reading.hull)
         found: list[Piece] = []
         for span in reading.everybody:
-            found += both(self._function(quantity, EVERYBODY), self._function(quantity, PEAK), span)
+            found += add_steps(self._function(quantity, EVERYBODY), self._function(quantity, MAX_OVER_CROWDS), span)
         for people, spans in reading.groups:
             crowds = sorted(set(self._crowds_of(people)))
             for span in spans:
@@ -257,7 +257,7 @@ class RecordSums:
                 if 0 in crowds:
                     found += everybody.pieces(span)
                 for crowd in filter(None, crowds):
-                    found += both(everybody, self._function(quantity, crowd), span)
+                    found += add_steps(everybody, self._function(quantity, crowd), span)
         return max(found, key=lambda piece: piece[2])
 
     def several(self, ranges: Ranges) -> bool:
@@ -328,7 +328,7 @@ class RecordSums:
         return self.functions.setdefault((quantity, crowd), Steps())
 
     def _whole(self, quantity: str, crowd: int) -> Steps:
-        """A function as a whole."""
+        """A function for the whole of the order."""
         return self._function(quantity, crowd)
 
     def _some_cuts(self, crowd: int) -> list[Cut]:

@@ -82,7 +82,7 @@ class TableSums(RecordSums):
         self._hull: Span = (START, END)
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the sums and members that have changed."""
         rows: list[Row] = []
         for (quantity, crowd), function in self.functions.items():
             stored = self._stored.get((quantity, crowd), {})
@@ -107,7 +107,9 @@ class TableSums(RecordSums):
         return self.functions[key]
 
     def _whole(self, quantity: str, crowd: int) -> Steps:
-        return function_of(self._session, self._dataset, quantity, crowd)
+        which = self._dataset, quantity, crowd
+        rows = list(self._session.rows(f"SELECT cut, value {_OF_CROWD} ORDER BY cut", *which))
+        return Steps((key_cut(bytes(key)) for key, _ in rows), (value for _, value in rows))
 
     def _read(self, quantity: str, crowd: int, hull: Span) -> list[tuple[Cut, float]]:
         """The rows of a function from the last one at or before the hull to the end of the hull."""
@@ -155,20 +157,15 @@ def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def function_of(session: Session, dataset: str, quantity: str, crowd: int) -> Steps:
-    """One function as a whole."""
-    keys, values = columns_of(session, dataset, quantity, crowd)
-    return Steps(map(key_cut, keys), values)
-
-
-def columns_of(session: Session, dataset: str, quantity: str, crowd: int) -> tuple[list[bytes], list[float]]:
-    """One function as it is kept: the keys of its cuts, in order, and its values."""
-    keys, values = list[bytes](), list[float]()
-    # Row by row: a list of all rows would have the collector of garbage look at each of them several times.
-    for key, value in session.rows(f"SELECT cut, value {_OF_CROWD} ORDER BY cut", dataset, quantity, crowd):
-        keys.append(bytes(key))
-        values.append(value)
-    return keys, values
+def load_sums(session: Session, dataset: str) -> RecordSums:
+    """All sums of a data set in memory."""
+    sums = RecordSums()
+    for quantity, crowd, cut, value in stored_sums(session, dataset):
+        function = sums.functions.setdefault((quantity, crowd), Steps())
+        function.cuts.append(key_cut(cut))
+        function.values.append(value)
+    sums.member = dict(session.rows("SELECT person, crowd FROM ledger_members WHERE dataset = ?", dataset))
+    return sums
 
 
 def stored_sums(session: Session, dataset: str) -> Iterator[Row]:

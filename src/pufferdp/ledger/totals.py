@@ -40,9 +40,9 @@ class State:
     head: str
     """Hash of the last row; of the definition before there is any."""
     model: str
-    """Digest of the model."""
+    """The digest of the data set's model."""
     releases: int = 0
-    """Rows so far."""
+    """How many releases were charged so far."""
     spent: float = 0.0
     """The largest sum of DP losses of any record, never rounded down."""
     longest: int = 0
@@ -91,58 +91,63 @@ class State:
         """Whether anything was charged on less than everything."""
         return self.order is not None or self.by is not None
 
+    @property
+    def spent_on_all(self) -> float:
+        """What was charged on every record."""
+        return self.spent if self.everywhere is None else self.everywhere
+
+    def spent_on(self, ranges: Ranges, sums: RecordSums) -> float:
+        """The largest sum of DP losses of any of these records."""
+        return add_up(self.spent_on_all, sums.largest(ranges)[2]) if self.has_ranges else self.spent_on_all
+
     def after(self, charge: Charge, head: str, sums: RecordSums | None = None) -> State:
         """The state after one more charge, which is added to the sums of single records where it has ranges.
 
         A redaction that was designed together with the one before leaks what both do: it takes that one's place.
         """
-        if charged_on(charge) != EVERYTHING:
-            assert sums is not None
-            return self._after_part(charge, head, sums)
-        joint = charge.together is not None
-        mixed = self.has_ranges and charge.dp_loss > 0 and charge.tau is None
-        return replace(
+        joint, first = charge.together is not None, self.releases == 0
+        then = replace(
             self,
             head=head,
             releases=self.releases + 1,
-            spent=add_up(self.spent, charge.dp_loss),
-            longest=MOST_RECORDS if mixed else max(self.longest, charge.longest),
-            epsilon=charge.epsilon if self.releases == 0 or (joint and self.epsilon is not None) else None,
+            epsilon=charge.epsilon if first or (joint and self.epsilon is not None) else None,
+            delta=charge.delta if first else 0.0,
             width=charge.width if self.width is None else self.width,
             clipped=self.clipped and (charge.width is not None or charge.private is not None),
+        )
+        if charged_on(charge) != EVERYTHING:
+            assert sums is not None
+            return self._on_ranges(then, charge, sums)
+        if charge.tau is not None:
+            then = replace(then, tau=add_taus(self.tau, charge.tau), reading=reading_of(charge.facts))
+        mixed = self.has_ranges and charge.dp_loss > 0 and charge.tau is None
+        return replace(
+            then,
+            spent=add_up(self.spent, charge.dp_loss),
+            longest=MOST_RECORDS if mixed else max(self.longest, charge.longest),
             added=max(self.added, charge.leakage) if joint else add_up(self.added, charge.leakage),
             private=charge.private if self.private is None or joint else self.private,
-            tau=self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
-            reading=self.reading if charge.tau is None else reading_of(charge.facts),
             everywhere=None if self.everywhere is None else add_up(self.everywhere, charge.dp_loss),
             deltas=add_up(self.deltas, charge.dp_delta),
             deltas_everywhere=(
                 None if self.deltas_everywhere is None else add_up(self.deltas_everywhere, charge.dp_delta)
             ),
-            delta=charge.delta if self.releases == 0 else 0.0,
         )
 
-    def _after_part(self, charge: Charge, head: str, sums: RecordSums) -> State:
-        """The state after a charge on some records only."""
-        ranges = charge.ranges
-        everywhere = self.spent if self.everywhere is None else self.everywhere
+    def _on_ranges(self, then: State, charge: Charge, sums: RecordSums) -> State:
+        """The state after a charge on some records only, as far as it is known without ranges."""
+        ranges, everywhere = charge.ranges, self.spent_on_all
         deltas_everywhere = self.deltas if self.deltas_everywhere is None else self.deltas_everywhere
         # Records on other segments belong to the same series: it is longer than any of them, nobody knows how long.
         endless = self.longest == MOST_RECORDS or everywhere > 0 or sums.several(ranges)
         largest = sums.charge(ranges, amounts_of(charge))
         return replace(
-            self,
-            head=head,
-            releases=self.releases + 1,
+            then,
             spent=max(self.spent, add_up(everywhere, largest[LOSS])),
             longest=MOST_RECORDS if endless else max(self.longest, charge.longest),
-            epsilon=charge.epsilon if self.releases == 0 else None,
-            width=charge.width if self.width is None else self.width,
-            clipped=self.clipped and charge.width is not None,
             everywhere=everywhere,
             deltas=max(self.deltas, add_up(deltas_everywhere, largest.get(DELTA, 0.0))),
             deltas_everywhere=deltas_everywhere,
-            delta=charge.delta if self.releases == 0 else 0.0,
             order=ranges.order if self.order is None else self.order,
             unit=ranges.unit if self.order is None and ranges.order is not None else self.unit,
             by=ranges.by if self.by is None else self.by,

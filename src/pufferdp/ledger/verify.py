@@ -20,8 +20,8 @@ from pufferdp.basics.plugins import plugins
 from pufferdp.basics.words import normalised_identity
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
-from pufferdp.ledger.family import Family, all_names
 from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
+from pufferdp.ledger.nested_datasets import NestedDatasets, all_names
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.refusals import refuse_delta, refuse_other_ranges, refuse_other_secrets, refuse_other_width
 from pufferdp.ledger.store.base import Session, Store
@@ -104,7 +104,7 @@ class _Check:
             except (PufferdpError, ValueError, RecursionError) as error:
                 self.problems.append(f"model {sha[:12]}… cannot be read: {error}")
         names = []
-        self.family = Family(session, partial(_found, session), names=all_names(session))
+        self.nested = NestedDatasets(session, partial(_found, session), names=all_names(session))
         sql = "SELECT name, normalised, definition, state FROM ledger_datasets ORDER BY name"
         for name, normalised, definition, state in list(session.rows(sql)):
             names.append(name)
@@ -161,7 +161,7 @@ class _Check:
             self.problems.append(f"data set {name!r}: its rows do not add up to the totals that are kept")
         self._sums(session, name, sums)
         self.releases += state.releases
-        shared = self.family.shared(name)
+        shared = self.nested.shared(name)
         if shared is not None or state.releases:
             self._total(name, raw, state if shared is None else shared.state)
 
@@ -247,7 +247,7 @@ class _Check:
 
 
 def _found(session: Session, name: str) -> tuple[dict[str, Any], State] | None:
-    """A data set for its family."""
+    """A data set, for those that have the same records."""
     for definition, state in session.rows("SELECT definition, state FROM ledger_datasets WHERE name = ?", name):
         return json.loads(definition), State.from_json(state)
     return None

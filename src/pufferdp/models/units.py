@@ -1,4 +1,4 @@
-"""What one secret is made of: a record, or all records of a period such as a day."""
+"""What one secret is made of: a record, all records of a period such as a day, or all records of a person."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pufferdp.models.chain import series_of, time_step
 from pufferdp.models.clock import distance_amount
 
 _PERIODS: Final = {"hour": "1h", "day": "1d", "week": "1w"}
+_PERSON: Final = "person"
 _COUNT: Final = re.compile(r"[0-9]+")
 
 
@@ -28,9 +29,9 @@ class Unit:
     """
 
     name: str
-    """As it is written: day, 6h, or 24 for so many records."""
+    """As it is written: day, 6h, person, or 24 for so many records."""
     records: int
-    """Records of a whole period; the first and the last period of a series may have fewer."""
+    """Records of a whole period; the first and the last period of a series may have fewer. Of a person: no limit."""
 
     @classmethod
     def of(cls, value: object, model: Model) -> Unit:
@@ -47,7 +48,8 @@ class Unit:
                 "leave the unit out",
                 value=value,
             )
-        return cls(name=str(value).strip(), records=records_in(value, model, "unit"))
+        name = str(value).strip()
+        return cls(name=name, records=MOST_RECORDS if name == _PERSON else records_in(value, model, "unit"))
 
     @property
     def counted(self) -> bool:
@@ -55,8 +57,15 @@ class Unit:
         return _COUNT.fullmatch(self.name) is not None
 
     @property
+    def unlimited(self) -> bool:
+        """Whether it is a whole person, of any number of records."""
+        return self.name == _PERSON
+
+    @property
     def noun(self) -> str:
         """In a sentence, behind "a" or "one"."""
+        if self.unlimited:
+            return "person's series"
         if self.counted:
             return f"block of {self.records:,} record{'s' * (self.records > 1)}"
         return self.name if self.name in _PERIODS else f"period of {self.name}"
@@ -64,12 +73,12 @@ class Unit:
     @property
     def words(self) -> str:
         """With its article: a whole day."""
-        return f"a whole {self.noun}"
+        return "a person's whole series" if self.unlimited else f"a whole {self.noun}"
 
     @property
     def zone(self) -> str | None:
-        """That a period may begin at any time, so that time zones do not matter; None for a number of records."""
-        if self.counted:
+        """That a period may begin at any time, so that time zones do not matter; None for people and for records."""
+        if self.counted or self.unlimited:
             return None
         long = {"hour": "60 minutes", "day": "24 hours", "week": "168 hours"}.get(self.name, self.name)
         longer = f"; a {self.name} in which clocks go back is longer" if self.name in ("day", "week") else ""
@@ -77,7 +86,7 @@ class Unit:
         return f"{article} {self.noun} is any {long} in a row, whatever the time zone{longer}."
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The content of the unit as JSON has it."""
         return {"name": self.name, "records": self.records}
 
 

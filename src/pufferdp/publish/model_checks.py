@@ -126,11 +126,6 @@ class EffectiveLeakage:
         return f"On held-out data{at}: {estimated}; {proven}."
 
 
-def unchecked(epsilon: float) -> str:
-    """The guarantee of a model that was never compared with data."""
-    return f"Guarantee e^{epsilon:g} under this model, not checked against data."
-
-
 @dataclass(frozen=True)
 class ModelChecks:
     """What the data said about a model, for the noise that follows from it and for noise that was widened."""
@@ -188,7 +183,7 @@ class CheckedGuarantee:
         """The guarantee and what the data said about it, in one line."""
         guarantee, effective = f"Guarantee e^{self.epsilon:g} under this model", self.effective
         if effective is None:
-            return unchecked(self.epsilon)
+            return f"{guarantee}, not checked against data."
         wider = ""
         if self.widened:
             wider = f" Noise widened for the data, as for e^{self.epsilon / self.checks.factor:.3g} under this model."
@@ -212,10 +207,8 @@ class CheckedGuarantee:
         """What the guarantee adds where the data contradict the model, and the release was made nevertheless."""
         return f" Warning: the data contradict the model, which was accepted: {self.sentence}" if self.rejected else ""
 
-    def to_dict(self) -> dict[str, Any] | None:
-        """The field of a certificate; None where the model was not compared with data."""
-        if self.effective is None:
-            return None
+    def to_dict(self) -> dict[str, Any]:
+        """The field of a certificate."""
         return {"statement": self.sentence, "accepted_misfit": self.rejected}
 
     def refuse(self, accepted: bool) -> None:
@@ -228,7 +221,7 @@ class CheckedGuarantee:
         if self.widens:
             ways += [
                 "widen the noise for the data with check(calibrate='data')",
-                "protect longer periods with unit='day'",
+                "protect longer periods with unit='day', or whole people with unit='person'",
             ]
         raise RefusedError(
             f"the data contradict the model. {self.sentence} Ways out: {'; '.join(ways)}; or release nevertheless "

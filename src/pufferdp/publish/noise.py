@@ -24,7 +24,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
-from pufferdp.basics.unforeseen import unforeseen
+from pufferdp.basics.unexpected import describe_unexpected
 from pufferdp.publish.balanced import BalancedDistribution
 from pufferdp.publish.discrete_gaussian import DiscreteGaussianDistribution
 from pufferdp.publish.noise_table import NoiseTable
@@ -532,7 +532,7 @@ def load_noise(sampler: Sampler) -> None:
             _opendp()
         except Exception as error:
             raise ParameterError(
-                f"noise cannot be drawn, because OpenDP does not load: {unforeseen(error)}; install opendp again"
+                f"noise cannot be drawn, since OpenDP does not load: {describe_unexpected(error)}; install opendp again"
             ) from None
 
 

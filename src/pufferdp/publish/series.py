@@ -3,21 +3,84 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from pufferdp.basics.checks import flag
+from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import ROWS, Place, column_name, distance_text, place_of
-from pufferdp.data.memory import table_of
+from pufferdp.data.memory import has_unsorted_index, table_of
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins, bins_text, with_bins
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.pipeline import Account, Reading
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.ledger import Ledger
+
+
+class SeriesOptions(TypedDict, total=False):
+    """How data are read: what every verb takes beside the data, with the meaning that it has for a ``Series``."""
+
+    column: str | Sequence[str] | None
+    order: str | None
+    by: str | None
+    restart: str | float | timedelta | None
+    missing: str
+    independent: bool
+    first: Place | None
+    last: Place | None
+    bins: Bins | None
+    id: str | None
+
+
+class ReleaseOptions(SeriesOptions, total=False):
+    """What every release takes besides what is asked."""
+
+    sampler: Sampler | None
+    """Where randomness comes from; the operating system by default."""
+    ledger: Ledger | str | os.PathLike[str] | None
+    """Where the release is charged before anything is drawn: a Ledger, its file or its URL."""
+    dataset: str | None
+    """Which data set of the ledger."""
+    accept_misfit: bool
+    """Release although the data contradict the model; the guarantee and the certificate state it."""
+    progress: Progress | None
+    """Called with a few words before each step."""
+
+
+class Run(TypedDict):
+    """The fields that every publication has besides what is asked."""
+
+    account: Account
+    sampler: Sampler
+    accept_misfit: bool
+    progress: Progress
+
+
+def run_of(options: ReleaseOptions) -> Run:
+    """Who draws, and where it is charged; refuses what is no option."""
+    checks.refuse_unknown(options, ReleaseOptions)
+    return {
+        "account": Account(options.get("ledger"), options.get("dataset")),
+        "sampler": options.get("sampler") or SystemSampler(),
+        "accept_misfit": options.get("accept_misfit", False),
+        "progress": options.get("progress") or silent,
+    }
+
+
+def as_asked(data: object, options: Mapping[str, Any]) -> tuple[Series, Run]:
+    """The series that options make of the data, who draws, and where it is charged."""
+    run = run_of(cast(ReleaseOptions, options))
+    return Series.of(
+        data, **{name: options[name] for name in options.keys() & SeriesOptions.__annotations__.keys()}
+    ), run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +93,8 @@ class Series:
             values themselves: a list, a numpy array, a pandas or polars series.
         column: the column with states or numbers; two names read the states of both as pairs.
         order: the column to sort by. Without it the time index of a pandas object is the order, and other data are
-            taken in row order where no column holds times. ``"rows"`` states that the rows are in time order.
+            taken in row order where no column holds times and an index of numbers rises. ``"rows"`` states that the
+            rows are in time order.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is assumed to be independent of what went before.
         missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
@@ -75,8 +139,8 @@ class Series:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        flag(self.independent, "independent")
-        self.reading().check_layout()
+        checks.flag(self.independent, "independent")
+        self._reading()  # refuses a way of reading that there is not
 
     @classmethod
     def of(cls, data: object, **given: Any) -> Series:
@@ -104,9 +168,18 @@ class Series:
         return self.column
 
     def reading(self, model: Model | None = None) -> Reading:
-        """How it is read for a model, whose step says where rows are missing."""
-        assert not isinstance(self.restart, timedelta)
+        """How it is read for a model, whose step says where rows are missing; rejects rows that are in no order."""
         unordered = model is not None and series_of(model) is None and ar1_of(model) is None
+        if self.order is None and not unordered and has_unsorted_index(self.data):
+            raise DataError(
+                "the index of the data does not rise from row to row, and no order is given; rows that were moved are "
+                "not taken as they come: sort by a column with order=, or by the index with .sort_index(), or state "
+                f"that the rows already are in time order with order={ROWS!r}"
+            )
+        return self._reading(model, unordered)
+
+    def _reading(self, model: Model | None = None, unordered: bool = False) -> Reading:
+        assert not isinstance(self.restart, timedelta)
         return Reading(
             column=self.named,
             order=None if self.order == ROWS or (unordered and self.index_order) else self.order,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pufferdp.basics import checks
+from pufferdp.basics.cpu_limit import run_with_cpu_limit
 from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.basics.files import check_values
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.patience import within
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.answers.queries import Query
@@ -125,7 +125,7 @@ def read_and_verify(
         return raw, found if model is None else _compared(found, raw, as_model(model))
 
     # Reading is a part of the work: a stranger's file may be made of millions of lists.
-    return within(seconds, work, lambda: _too_long(seconds))
+    return run_with_cpu_limit(seconds, work, lambda: _too_long(seconds))
 
 
 def _verify(

@@ -22,7 +22,7 @@ import pytest
 import pufferdp
 from pufferdp import DeliveryError, Ledger, Query, QueryError, Series, UnknownChargeError
 from pufferdp.apps.start_up import _unraised
-from pufferdp.basics import unforeseen
+from pufferdp.basics import unexpected
 from pufferdp.data import series as counted
 from pufferdp.ledger.store.sqlite import SqliteStore
 from pufferdp.models.files.json import model_from_dict
@@ -283,7 +283,7 @@ def test_what_nobody_can_be_told_of_is_told_without_words(capsys: pytest.Capture
     except ValueError as error:
         _unraised(type("Hook", (), {"exc_value": error})())
     assert capsys.readouterr().err == "pufferdp: an error in pufferdp, ValueError\n"
-    assert unforeseen.system_reason(OSError(SECRET)) == "OSError"
+    assert unexpected.system_reason(OSError(SECRET)) == "OSError"
 
 
 # ---- everywhere ----
@@ -292,7 +292,7 @@ ANYWHERE = ("a conversion", "the engine")
 """Errors whose words may repeat data. Those of the system and of memory, anywhere but in a reader of one's own, have
 their own words, which are told."""
 SOURCE = os.path.dirname(pufferdp.__file__)
-MACHINERY = ("interrupts.py", "signs.py", "unforeseen.py")
+MACHINERY = ("interrupts.py", "signs.py", "unexpected.py")
 """What holds signals back, teaches the terminal its signs and tells of errors: only calls of the system in it fail."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,18 +14,7 @@ from tests.apps.cli.test_bad_input import check_sentence
 
 LEAKAGE = ["leakage", "model.json", "--length", "50"]
 PLAN = ["plan", "model.json", "--length", "50", "--query", "histogram", "--epsilon", "1"]
-RELEASE = [
-    "release",
-    "data.csv",
-    "--model",
-    "model.json",
-    "--column",
-    "activity",
-    "--order",
-    "rows",
-    "--query",
-    "histogram",
-]
+RELEASE = shlex.split("release data.csv --model model.json --column activity --order rows --query histogram")
 AUDIT = ["audit", "model.json", "--length", "6", "--mechanism", "laplace:count:active", "--calls", "4000"]
 PAIRS = [(0.1, 1e-2), (0.2, 1e-4), (0.3, 1e-7)]
 
@@ -85,20 +75,13 @@ def test_audits_take_a_delta(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "1"], ("dp-delta is 1", "below 1")),
-        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "nan"], ("dp-delta is nan",)),
         ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "much"], ("dp-delta is 'much'",)),
-        ([*LEAKAGE, "--target", "1", "--delta", "-1"], ("delta is -1",)),
         ([*LEAKAGE, "--target", "1", "--delta", ".1", "--dp-delta", ".1"], ("--dp-delta", "--delta")),
-        ([*LEAKAGE, "--profile", "rises.csv", "--target", "1"], ("rises from delta 1e-05", "0.001")),
         ([*LEAKAGE, "--profile", "none.csv", "--target", "1"], ("'none.csv'", "cannot be read")),
         ([*LEAKAGE, "--profile", "profile.csv"], ("--target", "--delta")),
         ([*LEAKAGE, "--profile", "profile.csv", "--dp-epsilon", "1"], ("leave --dp-epsilon out",)),
         ([*LEAKAGE, "--stream", "1", "--dp-delta", "1e-6"], ("--dp-delta is 1e-6", "leave it out")),
-        ([*PLAN, "--delta", "1.5"], ("delta is 1.5",)),
         (["plan", "model.json", "--query", "flow", "--eta", ".1", "--tau", ".1", "--delta", ".1"], ("--delta",)),
-        ([*RELEASE, "--epsilon", "1", "--delta", "nan"], ("delta is nan",)),
-        ([*AUDIT, "--dp-epsilon", "1", "--dp-delta", "2"], ("dp-delta is 2",)),
     ],
     ids=lambda value: " ".join(value[-4:]) if isinstance(value, list) else "",
 )

@@ -53,17 +53,6 @@ def test_leakage_and_its_figure(run: Run, folder: Path) -> None:
     assert spend["dp_epsilon"]["ar1"] == pytest.approx(1 / 19)
 
 
-@pytest.mark.slow
-def test_a_report_of_a_release_and_of_a_plan(run: Run, folder: Path) -> None:
-    for command in (
-        ["plan", "m.json", *ASK, "--length", "300", "--report", "plan.html", "--figure", "plan.svg"],
-        ["release", "rows.csv", *READ, *ASK, "--model", "m.json", "--report", "out.html", "--figure", "out.svg"],
-    ):
-        done = run(*command)
-        assert done.code == 0, done.err
-    assert run("verify", "out.html", "--json").json["valid"]
-
-
 def test_a_plan_knows_what_a_ledger_has_left_for_clipped_sums(run: Run) -> None:
     run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "2")
     charged = ["--ledger", "l.db", "--dataset", "d"]
@@ -76,24 +65,6 @@ def test_a_plan_knows_what_a_ledger_has_left_for_clipped_sums(run: Run) -> None:
     assert "curve-ar1" in after["fits"]
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("flip rows.csv --model m.json --column bpm --epsilon 1 --out f.csv", "only series of states are flipped"),
-        ("redact rows.csv --model m.json --column bpm --epsilon 1 --private 5 --out f.csv", "one Markov chain"),
-        ("flow rows.csv --model m.json --column bpm --eta .1 --tau .1", "a flow needs one Markov chain"),
-        ("leakage m.json --length 9 --stream .1", "worked out for chains"),
-        ("attack --model m.json --length 9 --epsilon 1", "attackers use one chain"),
-        ("robustness m.json --alternative m.json --epsilon 1 --length 9", "records with states"),
-        ("plan m.json --query histogram --length 9 --epsilon 1", "are real numbers"),
-    ],
-)
-def test_other_verbs_say_why_not(command: str, words: str, run: Run) -> None:
-    done = run(*command.split())
-    assert done.code in (2, 3)
-    assert words in " ".join(done.err.split())
-
-
 @pytest.mark.slow
 def test_an_audit_comes_close(run: Run) -> None:
     asked = ["--dp-epsilon", "1", "--length", "5", "--clip", "40", "180", "--seed", "1", "--json"]
@@ -104,7 +75,7 @@ def test_an_audit_comes_close(run: Run) -> None:
 
 
 @pytest.mark.skipif("PUFFERDP_DATA" not in os.environ, reason="needs the heart rates of PhysioNet's meditation study")
-@pytest.mark.parametrize(("person", "low", "high"), [("N5", 0.80, 0.85), ("N10", 0.93, 0.96)])
+@pytest.mark.parametrize(("person", "low", "high"), [("N10", 0.93, 0.96)])
 def test_beats_of_people_who_meditate(person: str, low: float, high: float, run: Run, folder: Path) -> None:
     """One line a beat: the step is a beat, and the column of seconds says nothing of it."""
     lines = (Path(os.environ["PUFFERDP_DATA"]) / "heart" / f"{person}.txt").read_text().split("\n")

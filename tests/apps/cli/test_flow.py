@@ -27,7 +27,7 @@ def files(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("privacy", ["orbit", "record", "joint"])
+@pytest.mark.parametrize("privacy", ["joint"])
 def test_a_flow_is_released_kept_and_verified(privacy: str, run: Run, folder: Path) -> None:
     result = run(*FLOW, "--privacy", privacy, "--json", "--out", "f.json", "--figure", "f.svg")
     assert (result.code, result.err) == (0, "")
@@ -67,18 +67,11 @@ def test_several_chains_are_planned(run: Run) -> None:
         ([*PLAN], 2, ("--eta", "--tau")),
         ([*PLAN, "--eta", ".1"], 2, ("--tau",)),
         ([*PLAN, "--eta", ".1", "--tau", ".1", "--epsilon", "1"], 2, ("--tau", "--epsilon")),
-        ([*PLAN, "--eta", ".1", "--tau", "1"], 2, ("tau is 1",)),
         ([*PLAN, "--eta", "x", "--tau", ".1"], 2, ("eta is 'x'",)),
         ([*PLAN, "--eta", ".1", "--tau", ".1", "--figure", "p.gif"], 2, (".png",)),
-        ([*PLAN, "--eta", ".1", "--tau", ".1", "--privacy", "all"], 2, ("orbit, record or joint",)),
-        ([*PLAN, "--eta", ".4", "--tau", ".1"], 3, ("2·eta", "smaller eta")),
         (["plan", "m.json", "--query", "histogram", "--length", "9"], 2, ("--epsilon",)),
         (["plan", "m.json", "--query", "sum", "--length", "9", "--epsilon", "1", "--tau", ".1"], 2, ("--query flow",)),
-        ([*FLOW, "--eta", "-1"], 2, ("eta is -1",)),
-        ([*FLOW, "--eta", "0", "--privacy", "orbit"], 2, ("eta is 0", "record")),
-        ([*FLOW, "--mechanism", "quilt-exact"], 2, ("flow-log",)),
         ([*FLOW, "--out", "no/f.json"], 2, ("no",)),
-        ([*FLOW, "--seed", "x"], 2, ("seed",)),
         (["release", "d.csv", "--model", "m.json", "--column", "activity", "--query", "flow", "--epsilon", "1"], 2,
          ("pufferdp flow",)),
     ],
@@ -108,13 +101,6 @@ def test_a_failing_sampler_shows_nothing(run: Run, folder: Path, monkeypatch: py
     result = run(*FLOW, "--out", "f.json", "--json")
     assert (result.code, result.out, result.err) == (2, "", "pufferdp: the sampler failed\n")
     assert not (folder / "f.json").exists()
-
-
-@pytest.mark.slow
-def test_a_seed_repeats_itself_and_is_marked_unsafe(run: Run) -> None:
-    one, two, other = (run(*FLOW, "--json", "--seed", seed).json for seed in ("0", "0", "8"))
-    assert one["flow"] == two["flow"] != other["flow"]
-    assert one["certificate"]["warnings"] == ["unsafe: seeded"]
 
 
 def test_a_flow_is_charged_to_a_budget_of_its_own_kind(run: Run, folder: Path) -> None:
@@ -156,11 +142,8 @@ def test_a_flow_is_charged_to_a_budget_of_its_own_kind(run: Run, folder: Path) -
         ([], "give either --budget"),
         (["--budget", "1", "--tau", ".1"], "give either --budget"),
         (["--tau", ".1"], "eta is missing"),
-        (["--tau", "1", "--eta", ".1"], "tau is 1"),
-        (["--tau", ".1", "--eta", "2"], "eta is 2"),
         (["--budget", "1", "--eta", ".1"], "go with --tau"),
         (["--tau", ".1", "--eta", ".1", "--adversary", "dp"], "flows have none"),
-        (["--tau", ".1", "--eta", ".1", "--privacy", "all"], "privacy is 'all'"),
     ],
 )
 def test_budgets_that_make_no_sense_make_no_ledger(words: list[str], sentence: str, run: Run, folder: Path) -> None:

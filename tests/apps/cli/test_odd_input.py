@@ -30,7 +30,7 @@ CANDIDATE_KEYS = {
 CERTIFICATE_KEYS = {
     "schema", "pufferdp", "created", "guarantee", "model", "model_sha256", "query", "mechanism", "calibration", "noise",
     "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "model_estimate", "warnings",
-    "ledger", "sha256",
+    "ledger", "model_checks", "sha256",
 }  # fmt: skip
 
 
@@ -49,43 +49,26 @@ def finite(value: Any) -> bool:
 
 PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
     "one record": (chain(USUAL), 1, "1"),
-    "one record, any start": (chain(USUAL, "any"), 1, "1"),
-    "one record, given start": (chain(USUAL, [0, 1]), 1, "1"),
     "two records": (chain(USUAL), 2, "1"),
     "one state": (chain([[1]]), 10, "1"),
-    "one state, one record": (chain([[1]]), 1, "1"),
     "cycle": (chain(CYCLE), 12, "1"),
-    "cycle, any start": (chain(CYCLE, "any"), 12, "1"),
-    "cycle, given start": (chain(CYCLE, [1, 0]), 12, "1"),
     "identity": (chain(IDENTITY), 12, "1"),
-    "identity, any start": (chain(IDENTITY, "any"), 12, "1"),
-    "identity, given start": (chain(IDENTITY, [0.3, 0.7]), 12, "1"),
-    "absorbing": (chain(ABSORBING), 20, "1"),
     "absorbing, any start": (chain(ABSORBING, "any"), 20, "1"),
-    "absorbing, given start": (chain(ABSORBING, [1, 0]), 20, "1"),
     "transient state": (chain(TRANSIENT), 50, "1"),
     "transient state, any start": (chain(TRANSIENT, "any"), 50, "1"),
-    "transient state, given start": (chain(TRANSIENT, [1, 0, 0]), 50, "1"),
     "independent records": (chain([[0.3, 0.7], [0.3, 0.7]]), 100, "1"),
     "two states, 10^9 records": (chain(USUAL), 10**9, "1"),
-    "two states, 10^9 records, any start": (chain(USUAL, "any"), 10**9, "1"),
-    "two states, 10^9 records, given start": (chain(USUAL, [0.5, 0.5]), 10**9, "1"),
     "four states, 10^9 records": (chain(FOUR), 10**9, "1"),
     "four states, 10^9 records, any start": (chain(FOUR, "any"), 10**9, "1"),
-    "four states, 10^9 records, given start": (chain(FOUR, [1, 0, 0, 0]), 10**9, "1"),
     "epsilon 1e-6": (chain(USUAL), 1000, "1e-6"),
     "epsilon 1e-9, 10^9 records": (chain(USUAL), 10**9, "1e-9"),
     "epsilon 50": (chain(USUAL), 1000, "50"),
-    "epsilon 1000": (chain(USUAL), 1000, "1000"),
     "epsilon 1e100": (chain(USUAL), 1000, "1e100"),
     "epsilon 1000, 10^9 records": (chain(USUAL), 10**9, "1000"),
     "very sticky": (chain(STICKY), 10**6, "1"),
-    "very sticky, any start": (chain(STICKY, "any"), 2000, "1"),
     "probabilities of 1e-200": (chain(TINY), 1000, "1"),
-    "probabilities of 1e-200, any start": (chain(TINY, "any"), 1000, "1"),
     "a start of 1e-300": (chain(TINY, [1e-300, 1]), 1000, "1"),
     "sixty states": (chain([[v / sum(row) for v in row] for row in SIXTY]), 5000, "1"),
-    "sixty states, any start": (chain([[v / sum(row) for v in row] for row in SIXTY], "any"), 5000, "1"),
     "class of unlike chains": (
         {"type": "markov_class", "models": [chain(USUAL), chain(IDENTITY, "any"), chain(CYCLE, [1, 0])]},
         12,
@@ -93,9 +76,7 @@ PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
     ),
     "binary interval, 10^9 records": ({"type": "binary_interval", "low": 0.2, "high": 0.8}, 10**9, "1"),
     "binary interval of all": ({"type": "binary_interval", "low": 0, "high": 1}, 12, "1"),
-    "binary interval of one": ({"type": "binary_interval", "low": 0.5, "high": 0.5}, 12, "1"),
     "interval of all": ({"type": "markov_interval", "low": [[0, 0]] * 2, "high": [[1, 1]] * 2}, 12, "1"),
-    "interval of one state": ({"type": "markov_interval", "low": [[1]], "high": [[1]]}, 12, "1"),
     "interval, 10^9 records": (
         {"type": "markov_interval", "low": [[0.2] * 3] * 3, "high": [[0.5] * 3] * 3},
         10**9,
@@ -152,16 +133,6 @@ def test_every_query_is_planned(name: str, query: str, run: Run, folder: Path) -
     assert finite(result.json)
 
 
-@pytest.mark.slow
-def test_the_person_reads_a_plan_of_any_size(run: Run, folder: Path) -> None:
-    for name in ("one state", "epsilon 1000", "epsilon 1e100", "two states, 10^9 records"):
-        model, length, epsilon = PLANS[name]
-        write(folder, {"m.json": model})
-        result = run("plan", "m.json", "--query", "histogram", "--length", length, "--epsilon", epsilon)
-        assert result.code == 0, result.err
-        assert "best" in result.out
-
-
 def test_many_chains_are_planned(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})
     lengths = ",".join(["288", "1", "17"] * 500)
@@ -173,16 +144,12 @@ def test_many_chains_are_planned(run: Run, folder: Path) -> None:
 
 RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
     "one record": (CHAIN, "activity\nrest\n", []),
-    "one record without a line end": (CHAIN, "activity\nrest", []),
     "one state": (chain([[1]], states=["on"]), "activity\non\non\n", []),
-    "cycle": (chain(CYCLE, states=["a", "b"]), "activity\na\nb\na\nb\n", []),
     "identity": (chain(IDENTITY, states=["a", "b"]), "activity\na\na\na\n", []),
     "absorbing, given start": (chain(ABSORBING, [1, 0], states=["a", "b"]), "activity\na\na\nb\nb\n", []),
     "transient state, any start": (chain(TRANSIENT, "any"), "activity\n0\n1\n2\n1\n2\n2\n", []),
     "numbers as states, written 1.0": (chain(USUAL), "activity\n0.0\n1.0\n1.0\n", []),
-    "epsilon 1e-6": (CHAIN, "activity\nrest\nactive\n", ["--epsilon", "1e-6"]),
     "epsilon 50": (CHAIN, "activity\nrest\nactive\n", ["--epsilon", "50"]),
-    "epsilon 1000": (CHAIN, "activity\nrest\nactive\n", ["--epsilon", "1000"]),
     "states with spaces, commas and umlauts": (
         chain(USUAL, states=["at rest, lying", 'läuft "schnell" 🏃']),
         'activity\n"at rest, lying"\n"läuft ""schnell"" 🏃"\n"at rest, lying"\n',
@@ -193,7 +160,6 @@ RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
         b"\xef\xbb\xbfactivity,n\r\nrest,1\r\nactive,2\r\nrest,3\r\n",
         ["--order", "n"],
     ),
-    "rows out of order": (CHAIN, "n,activity\n3,rest\n1,active\n2,rest\n", ["--order", "n"]),
     "missing values are unobserved steps": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "keep"]),
     "one record a person": (CHAIN, "who,activity\na,rest\nb,rest\nc,active\n", ["--by", "who", "--independent"]),
     "sixty states": (
@@ -204,7 +170,7 @@ RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+@pytest.mark.parametrize("adversary", ["bdp"])
 @pytest.mark.parametrize(
     ("model", "data", "more"),
     [pytest.param(*RELEASES[name], id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name in RELEASES],
@@ -253,32 +219,3 @@ def test_a_given_start_serves_one_chain_in_order(run: Run, folder: Path) -> None
 def test_a_model_file_may_begin_with_a_byte_order_mark(run: Run, folder: Path) -> None:
     write(folder, {"m.json": b'\xef\xbb\xbf{"type": "binary_interval", "low": 0.2, "high": 0.8}'})
     assert run("plan", "m.json", "--query", "histogram", "--length", "9", "--epsilon", "1").code == 0
-
-
-FITS = {
-    "constant column": ("activity\nrest\nrest\nrest\n", [], ["rest"]),
-    "state that is never left": ("activity\na\nb\na\nb\nc\n", [], ["a", "b"]),
-    "state with a comma": ('activity\n"a, b"\nc\n"a, b"\n', [], ["a, b", "c"]),
-    "numbers": ("activity\n10\n2\n10\n2\n", [], ["2", "10"]),
-    "bins": ("activity\n5\n15\n7\n12\n", ["--bins", "width:10"], ["0..10", "10..20"]),
-    "Windows line ends": (b"\xef\xbb\xbfactivity\r\na\r\nb\r\na\r\n", [], ["a", "b"]),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("confidence", [[], ["--confidence", "0.95"]], ids=["chain", "class"])
-@pytest.mark.parametrize(("data", "more", "states"), FITS.values(), ids=FITS.keys())
-def test_a_model_is_fitted_and_used(
-    data: str | bytes, more: list[str], states: list[str], confidence: list[str], run: Run, folder: Path
-) -> None:
-    write(folder, {"d.csv": data})
-    result = run("fit", "d.csv", "--column", "activity", *more, *confidence, "--json", "--out", "m.json")
-    assert (result.code, result.err) == (0, "")
-    # A class keeps states that were never left: nothing is known of their rows, and all distributions are in it.
-    kept = ["c"] if confidence and data == FITS["state that is never left"][0] else []
-    assert result.json["states"] == states + kept
-    assert result.json["type"] == ("markov_interval" if confidence else "markov_chain")
-    assert finite(result.json)
-    planned = run("plan", "m.json", "--query", "histogram", "--length", "20", "--epsilon", "1", "--json")
-    assert planned.code == 0, planned.err
-    assert run("fit", "d.csv", "--column", "activity", *more, *confidence).code == 0

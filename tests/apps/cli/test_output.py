@@ -42,13 +42,6 @@ def test_every_verb_has_help(verb: str, run: Run) -> None:
     assert len(result.out.split("\n\n")[1].split()) >= 4  # it says what it does
 
 
-def test_the_help_lists_every_verb(run: Run) -> None:
-    result = run("--help")
-    assert (result.code, result.err) == (0, "")
-    for verb in VERBS:
-        assert f"  {verb} " in result.out
-
-
 def test_no_verb_is_left_out() -> None:
     commands = command_line([]).registered_commands
     assert {command.callback.__name__ for command in commands if command.callback} == set(VERBS)
@@ -247,7 +240,7 @@ def test_what_out_keeps_is_what_json_prints(run: Run, folder: Path) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["d.csv", "m.json", "r.json", "r.svg"]
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "PNG"])
+@pytest.mark.parametrize("ending", ["pdf", "PNG"])
 def test_a_plan_is_drawn(ending: str, run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})
     usual = ["plan", "m.json", "--query", "histogram", "--length", "20", "--epsilon", "1"]

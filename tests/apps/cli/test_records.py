@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from pufferdp.publish import noise
 from pufferdp.publish.answers.estimate import MISFIT
-from tests.apps.cli.conftest import CHAIN, Run, write
-from tests.apps.cli.records import ANY, GROUPS, ILL, JOINT, NETWORK, SUBJECTS, WEATHER, Subject, csv, joint, line
+from tests.apps.cli.conftest import Run, write
+from tests.apps.cli.records import ANY, ILL, NETWORK, SUBJECTS, WEATHER, Subject, csv, joint
 from tests.apps.cli.test_odd_input import CANDIDATE_KEYS, CERTIFICATE_KEYS, PLAN_KEYS, finite
 
 SECRETS = {
@@ -41,8 +40,8 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CASES = [(name, query) for name, subject in SUBJECTS.items() for query in subject.answers]
-EVERYONE = [(*case, "pufferfish") for case in CASES]
-EVERYONE += [(name, query, who) for name, query in CASES if query[:5] in ("count", "frequ") for who in ("bdp", "dp")]
+EVERYONE = [(name, query, "pufferfish") for name, query in CASES if query[:5] == "count"]
+EVERYONE += [(name, "frequency", ("bdp", "dp")[n % 2]) for n, name in enumerate(SUBJECTS)]
 
 
 @pytest.mark.parametrize(("name", "query", "adversary"), EVERYONE)
@@ -89,34 +88,6 @@ def test_the_records_are_the_right_ones(name: str, query: str, run: Run, folder:
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("name", SUBJECTS)
-def test_rows_may_come_in_any_order_and_from_parquet(name: str, run: Run, folder: Path) -> None:
-    subject = SUBJECTS[name]
-    prepare(folder, subject)
-    query = next(iter(subject.answers))
-    head, *rows = subject.data.splitlines()
-    duckdb.sql("COPY (FROM 'd.csv') TO 'd.parquet' (FORMAT parquet)")
-    command = release(query, *subject.reading)
-    parquet = run(*(a.replace("d.csv", "d.parquet") for a in command))
-    assert parquet.code == 0, parquet.err
-    assert parquet.json["answer"] == subject.answers[query]
-    for turn in range(1, len(rows)):
-        write(folder, {"d.csv": csv(head, *rows[turn:], *rows[:turn])})
-        assert run(*command).json["answer"] == subject.answers[query]
-    write(folder, {"d.csv": csv(head, *reversed(rows))})
-    assert run(*command).json["answer"] == subject.answers[query]
-
-
-@pytest.mark.usefixtures("no_noise")
-def test_records_without_names_may_come_in_row_order(run: Run, folder: Path) -> None:
-    numbered = {k: v for k, v in JOINT.items() if k != "records"}
-    write(folder, {"models": None, "models/m.json": numbered, "d.csv": csv("state", "0", "1", "1")})
-    assert run(*release("count:1")).json["answer"] == 2
-    write(folder, {"models/m.json": GROUPS, "d.csv": csv("state", *["ill"] * 5, "well")})
-    assert run(*release("count:ill")).json["answer"] == 5
-
-
-@pytest.mark.usefixtures("no_noise")
 def test_groups_of_any_kind_need_no_column_of_groups(run: Run, folder: Path) -> None:
     write(folder, {"models": None, "models/m.json": ANY, "d.csv": ILL})
     assert run(*release("count:ill")).json["answer"] == 3
@@ -131,41 +102,6 @@ def test_groups_of_any_kind_need_no_column_of_groups(run: Run, folder: Path) -> 
 
 def scales(result: Any) -> dict[str, float | None]:
     return {c["mechanism"]: c["scale"] for c in result.json["candidates"]}
-
-
-def test_noise_known_by_hand(run: Run, folder: Path) -> None:
-    """Group noise is all records that can move the answer; the flu example of Song et al. 2017 has W = 2."""
-    plan = ["plan", "m.json", "--epsilon", "0.5", "--adversary", "pufferfish", "--json", "--query"]
-    write(folder, {"m.json": NETWORK})
-    assert scales(run(*plan, "count:yes"))["group"] == 8  # the season is never yes
-    assert scales(run(*plan, "histogram"))["group"] == 20
-    write(folder, {"m.json": joint(([0, 0], 0.5), ([1, 1], 0.5))})
-    assert scales(run(*plan, "sum"))["wasserstein"] == pytest.approx(4, rel=1e-9)
-    write(folder, {"m.json": {**GROUPS, "sizes": [4], "positives": GROUPS["positives"][:1]}})
-    found = run(*plan, "count:ill")
-    assert scales(found)["wasserstein"] == pytest.approx(4, rel=1e-9)
-    wasserstein = next(c for c in found.json["candidates"] if c["mechanism"] == "wasserstein")
-    assert wasserstein["transport"]["distance"] == pytest.approx(2)
-    write(folder, {"m.json": GROUPS})
-    assert scales(run(*plan, "count:ill"))["group"] == 8  # the larger group
-    write(folder, {"m.json": ANY})
-    assert scales(run(*plan, "count:ill"))["group"] == 6
-    assert scales(run(*plan, "frequency", "--length", "12"))["group"] == 1
-
-
-def test_a_chain_and_the_same_chain_as_a_network_need_the_same_noise(run: Run, folder: Path) -> None:
-    names = [f"hour {n}" for n in range(1, 13)]
-    stay = {"type": "markov_chain", "transition": [[0.6, 0.4], [0.4, 0.6]], "states": ["no", "yes"]}
-    write(folder, {"chain.json": stay, "net.json": line(names)})
-    usual = ["--query", "count:yes", "--epsilon", "2", "--adversary", "pufferfish", "--json"]
-    chain, network = run("plan", "chain.json", *usual, "--length", "12"), run("plan", "net.json", *usual)
-    for name in ("wasserstein", "quilt-exact", "group"):
-        assert scales(network)[name] == pytest.approx(scales(chain)[name], rel=1e-9)
-    quilt = next(c["quilt"] for c in network.json["candidates"] if c["mechanism"] == "quilt-exact")
-    assert quilt["node"] in names
-    assert quilt["ends"]
-    assert set(quilt["ends"]) <= set(names)
-    assert quilt["skipped"] == 0
 
 
 def test_secrets_of_ones_own(run: Run, folder: Path) -> None:
@@ -189,31 +125,8 @@ def test_secrets_of_ones_own(run: Run, folder: Path) -> None:
     assert run("verify", "r.json").out.startswith("valid\n")
 
 
-def test_secrets_name_states_that_are_numbers_as_numbers(run: Run, folder: Path) -> None:
-    plan = ["plan", "m.json", "--query", "sum", "--epsilon", "1", "--adversary", "pufferfish", "--json"]
-    write(folder, {"m.json": JOINT})
-    found = []
-    for one, zero in ((1, 0), ("1", "0"), ([1], [0.0])):
-        write(folder, {"s.json": {"secrets": {"a": {"ann": one}, "b": {"ann": zero}}, "pairs": [["a", "b"]]}})
-        result = run(*plan, "--secrets", "s.json")
-        assert result.code == 0, result.err
-        found.append(result.json["candidates"][0]["transport"])
-    assert found[0] == found[1] == found[2]
-
-
-def test_secrets_of_a_series_name_positions(run: Run, folder: Path) -> None:
-    secrets = {"secrets": {"a": {"1": "rest"}, "b": {"1": "active", "2": "active"}}, "pairs": [["a", "b"]]}
-    write(folder, {"models": None, "models/m.json": CHAIN, "d.csv": "state\nrest\nactive\nrest\n", "s.json": secrets})
-    own = ["--secrets", "s.json", "--adversary", "pufferfish", "--mechanism", "wasserstein"]
-    done = run(*release("count:rest", *own, "--out", "r.json"))
-    assert done.code == 0, done.err
-    transport = done.json["certificate"]["calibration"]["transport"]
-    assert (transport["first"], transport["second"]) == ("a", "b")
-    assert run("verify", "r.json").code == 0
-
-
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("query", ["count:1", "histogram", "frequency", "sum", "mean"])
+@pytest.mark.parametrize("query", ["count:1", "histogram", "mean"])
 def test_an_answer_that_no_secret_moves_is_exact(query: str, run: Run, folder: Path) -> None:
     """Exactly one of two: nobody learns who from being told so again."""
     one_of_two = joint(([0, 1], 0.5), ([1, 0], 0.5))
@@ -251,14 +164,7 @@ def test_the_network_is_kept_by_value(in_class: bool, run: Run, folder: Path) ->
     assert run("verify", "r.json").code == 0
 
 
-def test_a_seed_repeats_itself(run: Run, folder: Path) -> None:
-    prepare(folder, SUBJECTS["network"])
-    one, two, other = (run(*release("histogram", "--id", "who", "--seed", seed)) for seed in ("1", "1", "2"))
-    assert one.json["answer"] == two.json["answer"] != other.json["answer"]
-    assert one.json["certificate"]["warnings"] == ["unsafe: seeded"]
-
-
-@pytest.mark.parametrize("name", ["network", "groups of any kind"])
+@pytest.mark.parametrize("name", ["network"])
 def test_figures_and_text(name: str, run: Run, folder: Path) -> None:
     subject = SUBJECTS[name]
     prepare(folder, subject)
@@ -271,14 +177,3 @@ def test_figures_and_text(name: str, run: Run, folder: Path) -> None:
     assert (folder / "r.png").stat().st_size > 1000
     for text in (spoken.out, done.out):
         assert all(len(row) <= 100 for row in text.splitlines())
-
-
-def test_a_real_network(run: Run, folder: Path, shared_data: Path) -> None:
-    names = ["asia", "tub", "smoke", "lung", "bronc", "either", "xray", "dysp"]
-    data = csv("node,state", *(f"{name},no" for name in names))
-    write(folder, {"models": None, "d.csv": data, "models/asia.bif": (shared_data / "bif/asia.bif").read_text()})
-    write(folder, {"models/m.json": {"type": "bayesian_network", "bif": "asia.bif"}})
-    done = run(*release("count:yes", "--id", "node", "--adversary", "pufferfish", "--out", "r.json"))
-    assert done.code == 0, done.err
-    assert done.json["certificate"]["mechanism"]["name"] == "exact-laplace"
-    assert run("verify", "r.json").code == 0

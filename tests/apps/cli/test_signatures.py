@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pufferdp.publish.certificate import read_signed
 from tests.apps.cli.conftest import Run
-from tests.publish.test_patience import GOLDEN, forged
+from tests.publish.test_cpu_limit import GOLDEN, forged
 from tests.publish.test_signatures import CHAIN, keys
 
 

@@ -34,13 +34,6 @@ def test_a_day_and_a_stream_of_aggregates(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_figure_of_a_unit(run: Run, folder: Path) -> None:
-    result = run("leakage", "hours.json", "--dp-epsilon", "1", "--unit", "day", "--figure", "day.svg")
-    assert result.code == 0
-    assert "a whole day" in (folder / "day.svg").read_text()
-
-
-@pytest.mark.slow
 def test_an_event_is_leaked_and_planned(run: Run) -> None:
     result = run(
         "leakage", "hours.json", "--dp-epsilon", ".1", "--secret", EVENT, "--adversary", "pufferfish", "--json"
@@ -64,7 +57,6 @@ def test_a_plan_for_a_unit(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["leakage", "rows.json", "--dp-epsilon", "1", "--unit", "day"], "add its step"),
         (["leakage", "rows.json", "--dp-epsilon", "1", "--every", "1d"], "give every as a number of records"),
         (["leakage", "hours.json", "--dp-epsilon", "1", "--window", "1d"], "it goes with --every"),
         (["leakage", "hours.json", "--stream", ".1", "--unit", "day"], "leave it out"),
@@ -72,7 +64,6 @@ def test_a_plan_for_a_unit(run: Run) -> None:
             ["leakage", "hours.json", "--dp-epsilon", "1", "--secret", EVENT, "--unit", "day"],
             "does not go with --secret",
         ),
-        (["leakage", "hours.json", "--dp-epsilon", "1", "--secret", "ever:moon:3"], "one of rest, active"),
         (["leakage", "hours.json", "--secret", EVENT], "give either --dp-epsilon"),
         (
             ["plan", "hours.json", "--query", "flow", "--eta", ".1", "--tau", ".1", "--unit", "day"],

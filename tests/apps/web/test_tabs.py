@@ -407,7 +407,7 @@ def test_long_work_can_be_cancelled(page: Any) -> None:
     page.wait_for_selector("#plan .downloads")
 
 
-SIZES = [(1280, 800, "light"), (1280, 800, "dark"), (390, 844, "light"), (390, 844, "dark"), (640, 450, "light")]
+SIZES = [(1280, 800, "light"), (390, 844, "dark"), (640, 450, "light")]
 
 
 @pytest.mark.parametrize(("width", "height", "scheme"), SIZES)

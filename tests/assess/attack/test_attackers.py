@@ -182,10 +182,10 @@ def test_correlation_beats_the_bound_of_dp() -> None:
 
 
 @pytest.mark.parametrize("channel", ["dp", "pufferfish", "bdp"])
-@pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("model", [STICKY, MarkovChain(transition=[[0.2, 0.8], [0.6, 0.4]])])
-def test_success_is_never_above_the_bound(channel: str, epsilon: float, model: MarkovChain) -> None:
-    """The lower end of a 95 % interval lies above a true bound in one of 40; twelve cases, one seed, none does."""
+def test_success_is_never_above_the_bound(channel: str, model: MarkovChain) -> None:
+    """The lower end of a 95 % interval lies above a true bound in one of 40; six cases, one seed, none does."""
+    epsilon = 0.5
     found = attack_simulated(model, length=200, epsilon=epsilon, channel=channel, runs=60, seed=5)
     for attack in found.attacks:
         assert attack.low is not None

@@ -55,11 +55,10 @@ def audit(mechanism, dp_epsilon, dp_delta, **more):
     return audit_mechanism(CHAIN, mechanism, dp_epsilon=dp_epsilon, dp_delta=dp_delta, **asked)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
-def test_right_mechanisms_are_never_accused(seed, epsilon):
+def test_right_mechanisms_are_never_accused(epsilon):
     """The delta is exactly that of the noise: the claim could not be stronger."""
-    found = audit(NoisyCount(1.0, seed), epsilon, gaussian_delta(epsilon, 1.0), seed=seed)
+    found = audit(NoisyCount(1.0), epsilon, gaussian_delta(epsilon, 1.0))
     assert not found.refuted, found
     follows = leakage_of(CHAIN, dp_epsilon=epsilon, dp_delta=found.dp_delta, length=8)
     assert (found.upper, found.upper_delta, found.curve) == (follows.epsilon, follows.delta, "tight")

@@ -117,34 +117,12 @@ def test_the_last_bits_of_plain_doubles_are_seen() -> None:
 
 
 @pytest.mark.slow
-def test_a_correct_mechanism_is_not_accused() -> None:
-    """200 audits (in the profile ``ci``) at 99.9 % of a mechanism that leaks just what it claims: each errs with
-
-    probability at most .001.
-    """
-    accused = 0
-    for seed in range(examples(200)):
-        found = audit_mechanism(
-            STICKY,
-            Broken(correct, seed),
-            length=3,
-            adversary="dp",
-            calls=2_000,
-            seconds=PATIENCE,
-            confidence=0.999,
-            seed=seed,
-        )
-        accused += found.refuted
-    assert accused == 0
-
-
-@pytest.mark.slow
 def test_a_mechanism_that_leaks_just_what_it_claims_is_accused_as_seldom_as_guaranteed() -> None:
-    """150 audits at 90 % (in the profile ``ci``): were each wrong with probability .1, more than a tenth and four
+    """100 audits at 90 % (in the profile ``ci``): were each wrong with probability .1, more than a tenth and four
 
     deviations of them would be with probability below 1e-4. Fixed seeds.
     """
-    audits = examples(150)
+    audits = examples(100)
     accused = sum(
         audit_mechanism(
             STICKY,
@@ -186,7 +164,7 @@ def redaction(seed: int) -> RedactedSeries:
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda seed: noisy(1.0, seed), quilt, flips, redaction])
 def test_what_is_proved_is_true(make: Callable[[int], NoisyQuery | FlippedSeries | RedactedSeries]) -> None:
-    """Fifty audits of each at 95 % (in the profile ``ci``), two hundred in all: of fifty at most four may be wrong.
+    """Twenty-four audits of each at 95 % (in the profile ``ci``): at most three of them may be wrong.
 
     Were each wrong with probability .05, more than are allowed would be with probability .11 at most, also where fewer
     audits are run. Of 300 audits of the count 6 were, of the flips 1. Seeds are fixed. The exact leakage is checked by
@@ -196,7 +174,7 @@ def test_what_is_proved_is_true(make: Callable[[int], NoisyQuery | FlippedSeries
     exact, _ = make(0).leakage(adversary)
     assert exact is not None
     wrong = 0
-    audits = examples(50)
+    audits = examples(24)
     for seed in range(audits):
         length = 8 if make is redaction else 4
         found = audit_mechanism(
@@ -310,15 +288,6 @@ def test_a_mechanism_without_a_claim() -> None:
     assert claimed.refuted
 
 
-def test_nothing_shows_where_nothing_is_published() -> None:
-    mechanism = Broken(lambda counts, generator: np.zeros(len(counts)))
-    found = audit_mechanism(STICKY, mechanism, length=5, calls=2_000, seconds=PATIENCE)
-    assert (found.lower, found.attacks, found.refuted) == (0.0, (), False)
-    assert found.to_dict()["attacks"] == []
-    assert not found.responds
-    assert "never depended on the data" in str(found)
-
-
 def test_one_record_and_its_adversary_can_be_named() -> None:
     found = audit_mechanism(
         STICKY,
@@ -403,22 +372,6 @@ def test_the_same_seed_gives_the_same_audit() -> None:
     )
     assert one == two
     assert one != other
-
-
-@pytest.mark.slow
-def test_slow_mechanisms_keep_to_their_time() -> None:
-    """Five milliseconds a run, half a second in all: some runs, and nowhere near the million allowed."""
-    import time
-
-    class Slow(Broken):
-        def run(self, records: Array) -> Array:
-            time.sleep(0.0005 * len(records))
-            return super().run(records)
-
-    began = time.monotonic()
-    found = audit_mechanism(STICKY, Slow(correct), length=5, seconds=1.0)
-    assert found.calls < 20_000
-    assert time.monotonic() - began < 20
 
 
 class Wrong:

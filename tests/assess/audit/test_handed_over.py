@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pufferdp import MarkovChain, ParameterError, audit_mechanism
-from pufferdp.assess.audit.priors import beliefs_of, opposite_records, states_handed_over
+from pufferdp.assess.audit.priors import opposite_records, priors_of, states_handed_over
 from pufferdp.models.files.json import model_from_dict
 
 NAMED = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], states=["rest", "active"])
@@ -29,20 +28,12 @@ def test_states_are_handed_over_by_name() -> None:
     assert found.to_dict()["refuted"] is True
 
 
-@pytest.mark.slow
-def test_a_command_gets_names_too(tmp_path: Path) -> None:
-    script = tmp_path / "count.awk"
-    script.write_text('{ n = 0; for (i = 1; i <= NF; i++) n += ($i == "active"); print n }')
-    found = audit_mechanism(NAMED, f"command:awk -F, -f {script}", length=6, dp_epsilon=1.0, calls=4000, seconds=600)
-    assert found.refuted
-
-
 @pytest.mark.parametrize(
     ("model", "states"),
     [(NAMED, ("rest", "active")), (NUMBERED, (0, 1)), (LEVELS, (10.0, 20.5))],
 )
 def test_what_stands_for_a_state(model: MarkovChain, states: tuple[object, ...]) -> None:
-    (prior,) = beliefs_of(model, 3)
+    (prior,) = priors_of(model, 3)
     handed = states_handed_over(prior)
     assert handed == states
     assert handed is not None and [type(x) for x in handed] == [type(x) for x in states]
@@ -51,7 +42,7 @@ def test_what_stands_for_a_state(model: MarkovChain, states: tuple[object, ...])
 
 def test_names_of_other_models() -> None:
     outcomes = [{"records": ["no", "no"], "probability": 0.5}, {"records": ["yes", "yes"], "probability": 0.5}]
-    (prior,) = beliefs_of(model_from_dict({"type": "joint", "values": ["no", "yes"], "outcomes": outcomes}))
+    (prior,) = priors_of(model_from_dict({"type": "joint", "values": ["no", "yes"], "outcomes": outcomes}))
     assert states_handed_over(prior) == ("no", "yes")
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import diffprivlib.mechanisms
-import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from pufferdp import Adversary, MarkovChain, leakage_of, outside_mechanism, stream_leakage
+from pufferdp import Adversary, MarkovChain, leakage_of, outside_mechanism
 from pufferdp.assess.audit.audit import audit_mechanism
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
@@ -26,7 +25,7 @@ def opendp_count():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "calls"), [(diffprivlib_count, 60_000), (opendp_count, 60_000)])
+@pytest.mark.parametrize(("make", "calls"), [(diffprivlib_count, 30_000), (opendp_count, 30_000)])
 def test_more_leaks_than_is_claimed_and_no_more_than_is_exact(make, calls):
     mechanism = make()
     found = audit_mechanism(ACTIVITY, mechanism, length=20, calls=calls, confidence=CONFIDENCE)
@@ -38,20 +37,3 @@ def test_more_leaks_than_is_claimed_and_no_more_than_is_exact(make, calls):
     assert 0.5 < found.lower <= exact <= found.upper
     # The claim itself holds: it guarantees something else. Now and then there is no event that would be worth a test.
     assert all(attack.lower <= 0.5 for attack in found.attacks if attack.adversary is Adversary.DP)
-
-
-@pytest.mark.slow
-def test_a_stream_is_attacked_as_its_bound_allows():
-    """Randomised response at every step, attacked from its outputs alone; the bound is exact, so it is the ceiling."""
-    generator, loss, steps = np.random.default_rng(7), 1.0, 6
-
-    def responses(rows):
-        lies = generator.random(rows.shape) < 1 / (1 + np.exp(loss))
-        return np.where(lies, 1 - rows, rows)
-
-    mechanism = outside_mechanism(responses, dp_loss=loss, batched=True)
-    found = audit_mechanism(ACTIVITY, mechanism, length=steps, calls=150_000, confidence=CONFIDENCE)
-    mechanism.close()
-    bound = stream_leakage(ACTIVITY, loss, length=steps)
-    assert bound.exact is not None
-    assert loss < found.lower <= bound.exact

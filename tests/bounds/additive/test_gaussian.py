@@ -78,10 +78,10 @@ def test_strong_correlation_is_refused_with_the_limit(n, rho):
 
 @pytest.mark.slow
 def test_class_and_thesis_are_never_passed_by_limited_matrices():
-    """Matrices that are drawn, entries often at the limit, n = 3 to 6: 4000 in all, in the profile ``ci``."""
+    """Matrices that are drawn, entries often at the limit, n = 3 to 6: 800 in all, in the profile ``ci``."""
     rng = np.random.default_rng(11)
     for n in range(3, 7):
-        for _ in range(examples(1000)):
+        for _ in range(examples(200)):
             rho = rng.uniform(0, 1 / (n - 2))
             correlation = limited(rng, n, rho)
             spread = rng.uniform(1, 4)
@@ -133,7 +133,7 @@ def test_nearly_singular_matrices_widen_the_bracket_and_singular_ones_are_refuse
 def test_bounds_beyond_enumeration_hold_where_enumeration_can_check_them():
     """The same proofs on small matrices: never below the exact factor; dominance is often equal to it."""
     rng = np.random.default_rng(5)
-    dominant, equal, count = 0, 0, examples(400)
+    dominant, equal, count = 0, 0, examples(100)
     for _ in range(count):
         n = int(rng.integers(3, 7))
         sigma = scaled(limited(rng, n, rng.uniform(0, 0.6)), 10.0 ** rng.uniform(-1, 1, n))

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pufferdp.basics.errors import DataError
 from pufferdp.bounds.chains.forward_backward import posterior
-from tests.strategies import SEEDS, random_distribution, random_transition
 
 
 def literal(z, start, P, B):
@@ -28,20 +22,6 @@ def literal(z, start, P, B):
         backward[t] /= backward[t].sum()
     both = forward * backward
     return both / both.sum(axis=1, keepdims=True)
-
-
-@given(SEEDS, st.integers(2, 3), st.integers(1, 5))
-def test_posteriors_are_those_of_enumeration(seed: int, k: int, n: int):
-    generator = np.random.default_rng(seed)
-    P, start = random_transition(generator, k), random_distribution(generator, k)
-    B = 0.9 * generator.dirichlet(np.ones(k), size=k) + 0.1 / k
-    z = generator.integers(k, size=n)
-    exact = np.zeros((n, k))
-    for x in itertools.product(range(k), repeat=n):
-        p = start[x[0]] * math.prod(P[a, b] for a, b in itertools.pairwise(x))
-        p *= math.prod(B[a, b] for a, b in zip(x, z, strict=True))
-        exact[np.arange(n), list(x)] += p
-    assert posterior(z, start, P, B) == pytest.approx(exact / exact.sum(axis=1, keepdims=True), abs=1e-10)
 
 
 @pytest.mark.parametrize("n", [1, 2, 16, 17, 63, 1000, 5003])

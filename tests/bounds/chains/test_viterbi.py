@@ -85,8 +85,8 @@ def test_the_posterior_of_enumeration(problem: tuple[Any, ...]) -> None:
     assert posterior(*problem) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 33, 64, 65, 100, 1000, 4099, pytest.param(20_001, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("k", [2, 3, 9])
+@pytest.mark.parametrize("n", [1, 2, 16, 33, 65, 1000, 4099])
+@pytest.mark.parametrize("k", [2, 9])
 @pytest.mark.parametrize("kind", ["sticky", "stuck", "alternating", "random", "zeros", "flat"])
 def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
     """Long series, cut into blocks, against the plain recursion over time."""

@@ -55,25 +55,6 @@ def test_loss_is_that_of_enumeration(q: float, r: float, p: float, a: float, b: 
     assert close(ours, known) or 0.0 in [*P[0], *P[1], *distributions[0]]
 
 
-@given(*[ugly] * 3, *[mixed] * 3, st.sampled_from([7, 8]))
-@settings(max_examples=examples(12), deadline=None)
-def test_longer_series(q: float, r: float, p: float, a: float, b: float, c: float, n: int):
-    """K empty: all outputs of eight records, where supports have settled."""
-    table = oracle.xor_joint([[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]], n, [[p, 1 - p], [c, 1 - c]])
-    exact, ours = oracle.table_loss(table, n, 2, False), loss(chain(q, r, p), chain(a, b, c), n, PUFFERFISH)
-    assert close(ours.worst, max(0.0, *exact.values()))
-
-
-@pytest.mark.slow
-@given(some, some, some, some)
-@settings(max_examples=examples(3), deadline=None)
-def test_eight_records_and_every_set_of_known_ones(q: float, r: float, a: float, b: float):
-    table = oracle.xor_joint([[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]], 8)
-    exact, ours = oracle.table_loss(table, 8, 2, True), loss(chain(q, r), chain(a, b), 8, BDP)
-    assert close(ours.zero, exact[0, 1])
-    assert close(ours.one, exact[1, 0])
-
-
 @given(*[ugly] * 3, st.integers(1, 10))
 @settings(max_examples=examples(200), deadline=None)
 def test_dp_loss_is_that_of_enumeration(a: float, b: float, c: float, n: int):

@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pufferdp.bounds.curves import best_curve, curve
 from pufferdp.bounds.hidden.iteration import TOLERANCE
@@ -53,28 +51,6 @@ def test_never_below_the_programme(part):
         if len(model.transition) == 2 and alone > 0:  # 0: every record is certain
             assert tight == pytest.approx(alone, abs=ROOM), seed
         assert curve("odds", model, n)(loss) >= programme(model, n, loss, "every") - ROOM, seed
-
-
-@pytest.mark.slow
-@given(
-    tables=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4),
-    start=st.floats(0.0, 1.0),
-    loss=st.floats(0.01, 4.0),
-    n=st.integers(1, 4),
-)
-@settings(max_examples=examples(40), deadline=None)
-def test_two_hidden_states_are_exact_whatever_the_tables(tables, start, loss, n):
-    a, b, c, d = (round(p, 3) for p in tables)
-    model = HiddenMarkov(
-        transition=[[a, 1 - a], [b, 1 - b]],
-        emission=[[c, 1 - c], [d, 1 - d]],
-        start=[round(start, 3), 1 - round(start, 3)],
-    )
-    alone = programme(model, n, loss, "pufferfish")
-    tight = curve("tight", model, n, "pufferfish")(loss)
-    assert tight >= alone - ROOM
-    assert alone == 0 or tight == pytest.approx(alone, abs=1e-7)
-    assert curve("odds", model, n)(loss) >= programme(model, n, loss, "every") - ROOM
 
 
 @pytest.mark.parametrize(

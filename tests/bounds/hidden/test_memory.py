@@ -6,8 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pufferdp.bounds.curves import best_curve, curve
 from pufferdp.bounds.hidden.uninformed import UninformedBound
@@ -84,18 +82,6 @@ def test_never_below_the_programme(part):
         alone = max(algorithms.joint_leakage(joint, [loss] * n, t, "pufferfish") for t in range(n))
         bound = UninformedBound(hidden.transition, hidden.emission, first.ravel(), length=n, stationary=kept)
         assert bound(loss) >= alone - ROOM, seed
-
-
-@pytest.mark.slow
-@given(cells=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4), loss=st.floats(0.01, 3.0), n=st.integers(1, 4))
-@settings(max_examples=examples(30), deadline=None)
-def test_two_states_whatever_the_table(cells, loss, n):
-    table = np.array([[round(p, 3), 1 - round(p, 3)] for p in cells]).reshape(2, 2, 2)
-    model = HiddenStates.of_order(table)
-    joint = second_order_table(table, all_pairs(table).start_distribution.reshape(2, 2), n)
-    for adversary, who in (("bdp", "every"), ("pufferfish", "pufferfish")):
-        programme = max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
-        assert best_curve(model, n, adversary)(loss) >= programme - ROOM
 
 
 def test_a_chain_of_first_order_written_as_second_is_near_the_chain():

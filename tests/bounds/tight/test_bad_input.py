@@ -10,7 +10,6 @@ import pytest
 
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.bounds.approximate import (
-    PrivacyProfile,
     approximate_leakage,
 )
 from pufferdp.bounds.hidden.odds import HiddenOdds
@@ -61,13 +60,6 @@ def test_target(epsilon):
 def test_delta(delta):
     with pytest.raises(ParameterError, match=f"is {delta:g}"):
         approximate_leakage(TightCurve(P, length=5), 0.1, delta)
-
-
-def test_profile_that_rises():
-    with pytest.raises(ParameterError, match=r"rises from delta 0\.001 at loss 0\.5 to 0\.1 at 1"):
-        PrivacyProfile.of([(0.5, 1e-3), (1.0, 0.1)])
-    with pytest.raises(ParameterError, match=r"two deltas for the loss 0\.5"):
-        PrivacyProfile.of([(0.5, 1e-3), (0.5, 1e-4)])
 
 
 @pytest.mark.parametrize("length", [0, -3, 2.5, True, "many"])

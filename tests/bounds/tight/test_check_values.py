@@ -7,12 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from pufferdp.bounds.approximate import approximate_leakage, carried_delta
-from pufferdp.bounds.curves import curve
 from pufferdp.bounds.hidden.odds import HiddenOdds
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.odds import OddsCurve, TreeOdds, largest_log_odds
-from pufferdp.models.chain import MarkovChain
 from tests.bounds.tight.cases import leakage_of_losses
 from tests.oracles import algorithms
 
@@ -53,15 +50,6 @@ def test_pairs_of_values_make_the_closed_form_sharper_and_never_looser():
         assert bdp <= OddsCurve.of_chains([table])(loss) <= closed_form * (1 + 1e-9)
 
 
-def test_who_learns_most_from_the_activity_chain():
-    attack = bound(ACTIVITY, 0.1)
-    assert (attack.likelier, attack.other) == (1, 0)
-    for side in (attack.before, attack.after):
-        assert side.records == 8
-        assert side.known == (9, 1)
-        assert side.questions == ((1,),) * 8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "loss"), [(0.5, 0.127707179), (1.0, 0.250325788), (2.0, 0.503872938)])
 def test_inverse_of_the_activity_chain(epsilon, loss):
@@ -76,13 +64,6 @@ def test_a_histogram_needs_a_quarter_of_the_noise():
     # Daily histograms over disjoint days spend this on each record, and no more.
     year = leakage_of_losses(W, np.full(365, 0.31033), each=False, tolerance=1e-6)
     assert year.upper == pytest.approx(1.0, abs=5e-5)
-
-
-@pytest.mark.parametrize(("loss", "quilt"), [(0.1, 1.416863), (0.5, 4.051870), (1.0, 5.598492)])
-def test_the_quilt_curve_beside_it(loss, quilt):
-    model = MarkovChain(transition=ACTIVITY)
-    assert curve("quilt", model, 50)(loss) == pytest.approx(quilt, abs=SIX_DIGITS)
-    assert curve("tight", model, 50)(loss) < quilt
 
 
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
@@ -157,31 +138,6 @@ def test_values_of_linear_programmes(table, start, losses, pufferfish, bdp):
             if len(set(losses)) == 1:
                 whole = bound(table, losses[0], start=start, length=len(losses), adversary=adversary)
                 assert whole.upper == pytest.approx(value, abs=SIX_DIGITS)
-
-
-@pytest.mark.parametrize(
-    ("table", "n", "target", "pair", "loss", "delta", "epsilon", "carried"),
-    [
-        (ACTIVITY, 5, 2, (1, 0), 0.25, 1e-3, 0.721810, 0.00372557),
-        (ACTIVITY, 5, 2, (1, 0), 0.5, 1e-3, 1.460186, 0.00509735),
-        (ACTIVITY, 5, 2, (1, 0), 1.0, 1e-4, 2.877654, 9.761219e-4),
-        (W, 4, 1, (0, 2), 0.3, 1e-4, 0.714555, 2.981995e-4),
-        (W, 4, 1, (0, 2), 1.0, 1e-4, 2.337152, 5.442479e-4),
-    ],
-)
-def test_approximate_dp(table, n, target, pair, loss, delta, epsilon, carried):
-    found = leakage_of_losses(table, [loss] * n, adversary="pufferfish", tolerance=TOLERANCE)
-    assert found.upper[target] == pytest.approx(epsilon, abs=SIX_DIGITS)
-    if found.attack.record == target + 1:
-        assert (found.attack.likelier, found.attack.other) == pair
-    assert carried_delta(loss, delta, float(found.upper[target])) == pytest.approx(carried, rel=1e-6)
-    whole = approximate_leakage(TightCurve(table, length=n, adversary="pufferfish", tolerance=TOLERANCE), loss, delta)
-    assert whole.epsilon >= epsilon - SIX_DIGITS
-    assert whole.delta >= carried * (1 - 1e-6)
-    distribution = MarkovChain(transition=table).stationary
-    top, bottom = algorithms.distributions_given(algorithms.table([table], distribution, n), target, pair)
-    event = algorithms.event_delta(top, bottom, float(found.upper[target]), [loss] * n, [delta] * n)
-    assert event == pytest.approx(carried, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -41,14 +39,6 @@ def check_order(seed):
 @pytest.mark.parametrize("part", range(2))
 def test_below_every_other_curve(part):
     for seed in range(part, 40, 2):
-        check_order(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-def test_below_every_other_curve_on_many_chains(part):
-    """A few hundred in the profile ``ci``; 10,000: ``PUFFERDP_CHAINS=10000 pytest … -k many_chains``."""
-    for seed in range(part, int(os.environ.get("PUFFERDP_CHAINS", examples(300))), 10):
         check_order(seed)
 
 

@@ -73,15 +73,6 @@ def test_no_algorithm_leaks_more_from_a_given_start_and_some_leak_as_much(seed, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(2, 6, 2), (2, 6, 3), (3, 5, 2), (3, 4, 3)], ids=str)
-def test_many_cases_of_all_algorithms(size):
-    for seed in range(examples(2)):
-        for who in ("bdp", "pufferfish"):
-            inner = test_no_algorithm_leaks_more_from_a_given_start_and_some_leak_as_much.hypothesis.inner_test
-            inner(seed, size, who)
-
-
-@pytest.mark.slow
 def test_whoever_knows_any_records_learns_no_more_than_from_the_nearest_ones():
     for seed in range(examples(3)):
         kernel, distribution = _case(seed, 2, given_start=True)

@@ -174,20 +174,6 @@ def test_accuracy_and_factors_of_the_notes():
     assert made.factor == pytest.approx(7)
 
 
-@pytest.mark.parametrize("scale", [0.2, 1.0, 7.3])
-@pytest.mark.parametrize("kind", [kind for kind in NoiseKind if kind is not NoiseKind.TABLE])
-def test_mean_squared_error(kind, scale):
-    distribution = NoiseDistribution(kind=kind, scale=scale, coordinates=3, unit=0.5)
-    if kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN):
-        assert distribution.mean_squared_error == pytest.approx(3 * scale**2 * (2 if kind is NoiseKind.LAPLACE else 1))
-        return
-    steps = np.arange(-2000, 2001)
-    distances = np.abs(steps) / distribution.counts_scale
-    mass = np.exp(-distances if kind is NoiseKind.DISCRETE_LAPLACE else -(distances**2) / 2)
-    literal_error = 3 * float((mass / mass.sum() * (0.5 * steps) ** 2).sum())
-    assert distribution.mean_squared_error == pytest.approx(literal_error, rel=1e-9)
-
-
 def test_a_delta_makes_errors_a_little_rarer():
     """By hand: of two answers one is near with probability at most e^epsilon times its share when far, plus delta."""
     asked = {"model": AnyGroups(largest=100), "query": Query.parse("count:1"), "lengths": ((100, 1),), "epsilon": 1}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pufferdp import BinaryInterval, MarkovChain, ParameterError, plan, plan_comparison
+from pufferdp import BinaryInterval, MarkovChain, ParameterError, plan
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], start=[0.9, 0.1])
@@ -52,20 +52,6 @@ def test_json_has_no_surprises():
     assert per_record["scale"] == 1.0  # shown as what it is
 
 
-def test_per_record_dp_applies_only_where_it_is_enough():
-    independent = MarkovChain(transition=[[0.3, 0.7], [0.3, 0.7]])
-    for model, adversary, applies in (
-        (CHAIN, "bdp", False),
-        (CHAIN, "dp", True),
-        (independent, "bdp", True),
-    ):
-        assert (
-            plan(model, "count:0", epsilon=1, length=9, adversary=adversary).candidate("per-record-dp").applies
-            == applies
-        )
-    assert plan(CHAIN, "count:0", epsilon=1, length=1).candidate("per-record-dp").applies
-
-
 def test_prints_as_a_table_and_as_a_chart():
     made = plan(CHAIN, "histogram", epsilon=1, length=100)
     short, table, chart = str(made), made.text(verbose=True), made.chart()
@@ -78,17 +64,6 @@ def test_prints_as_a_table_and_as_a_chart():
         assert name in chart
     assert "holds only for an adversary who knows no record" in table
     assert "no guarantee" in chart
-
-
-@pytest.mark.slow
-def test_figure(tmp_path):
-    made = plan(CHAIN, "histogram", epsilon=1, length=100).to_dict()
-    for ending in ("png", "svg", "pdf"):
-        plan_comparison(made).save(tmp_path / f"plan.{ending}")
-        assert (tmp_path / f"plan.{ending}").stat().st_size > 1000
-    with pytest.raises(ParameterError, match=r"\.png"):
-        plan_comparison(made).save(tmp_path / "plan.gif")
-    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_lengths():

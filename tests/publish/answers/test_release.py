@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-import json
 import math
 
 import duckdb
@@ -14,10 +12,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from pufferdp import MarkovChain, NotApplicableError, Query, fit, plan, release, verify
-from pufferdp.basics.errors import DataError, QueryError
-from pufferdp.publish.answers.certificate import Certificate
-from pufferdp.publish.certificate import content_hash
+from pufferdp import MarkovChain, NotApplicableError, Query, plan, release, verify
+from pufferdp.basics.errors import QueryError
 from pufferdp.publish.noise import SeededSampler
 from tests.strategies import examples
 
@@ -149,93 +145,6 @@ def test_estimates_could_be_true():
         assert 1 <= part.estimate <= 4
 
 
-@pytest.mark.slow
-def test_the_released_error_matches_what_was_guaranteed():
-    """100 seeded releases; if 95 % of all were within alpha, fewer than 85 of them would be with probability 2e-4."""
-    true = [STATES.count("rest"), STATES.count("active")]
-    sampler, within = SeededSampler(1), 0
-    for _ in range(100):
-        done = release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0, sampler=sampler)
-        within += max(abs(a - b) for a, b in zip(done.answer, true, strict=True)) < done.certificate.accuracy.alpha
-    assert within >= 85
-
-
-def test_every_changed_number_in_a_certificate_is_found():
-    made = release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0, mechanism="quilt-exact")
-    raw = made.certificate.to_dict()
-    assert verify(raw).valid
-    changes = [
-        (("guarantee", "epsilon"), 0.5),
-        (("guarantee", "adversary"), "pufferfish"),
-        (("guarantee", "statement"), "Nothing leaks."),
-        (("noise", "scale"), raw["noise"]["scale"] * 0.9),
-        (("noise", "balanced"), False),
-        (("noise", "balanced"), None),
-        (("calibration", "sigma"), raw["calibration"]["sigma"] * 0.9),
-        (("accuracy", "alpha"), 1.0),
-        (("expected_l1_error",), 1.0),
-        (("mechanism", "name"), "group"),
-        (("data", "records"), 401),
-        (("data", "dropped"), -5),
-        (("guarantee", "secrets"), "none"),
-        (("public",), []),
-        (("query", "coordinates"), 99),
-        (("calibration", "quilt", "nearby"), 1),
-        (("calibration", "quilt", "node"), 3),
-        (("data", "lengths"), [[5, 80]]),
-        (("model", "transition"), [[0.5, 0.5], [0.5, 0.5]]),
-        (("query", "lipschitz"), 1.0),
-        (("estimate",), [1.0, 2.0]),
-        (("labels",), ["a", "b"]),
-        (("answer",), [1]),
-        (("answer",), [made.answer[0] + 1, made.answer[1]]),
-    ]
-    for path, value in changes:
-        changed = copy.deepcopy(raw)
-        target = changed
-        for key in path[:-1]:
-            target = target[key]
-        target[path[-1]] = value
-        assert not verify(changed).valid, path
-        changed["sha256"] = content_hash(changed)  # someone who mends the hash is found by the recomputation
-        assert not verify(changed).valid, path
-    without = {k: v for k, v in raw.items() if k != "noise"}
-    assert not verify(without).valid
-
-
-def test_a_certificate_survives_json():
-    raw = release(FRAME, model=CHAIN, column="state", query="sum", epsilon=1.0).certificate.to_dict()
-    again = json.loads(json.dumps(raw))
-    assert verify(again).valid
-    assert Certificate.model_validate(again).to_dict() == raw
-
-
-def test_seeded_releases_say_so():
-    done = release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0, sampler=SeededSampler(1))
-    assert "unsafe: seeded" in done.certificate.warnings
-
-
-def test_unknown_states_are_refused_by_name():
-    with pytest.raises(DataError, match="asleep"):
-        release(
-            pd.DataFrame({"state": ["rest", "asleep"]}), model=CHAIN, column="state", query="histogram", epsilon=1.0
-        )
-
-
 def test_a_mechanism_that_does_not_apply_is_refused():
     with pytest.raises(NotApplicableError, match="per-record-dp does not apply"):
         release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0, mechanism="per-record-dp")
-
-
-@pytest.mark.slow
-def test_household_power(shared_data):
-    """The 40,963 minutes at 200 W: fitted, planned, released, verified; states that were not visited are said."""
-    path = shared_data / "power" / "household_minute.csv.gz"
-    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "keep"}
-    fitted = fit(path, bins="width:0.2:0:10.2", **options)
-    assert fitted.unvisited
-    done = release(path, model=fitted.model, query="frequency", epsilon=1.0, **options)
-    assert done.certificate.data.records == 40_959
-    assert sum(done.estimate) == pytest.approx(1)
-    assert verify(done.certificate).valid
-    assert any("without differential privacy" in w for w in done.certificate.warnings)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import duckdb
 import numpy as np
 import pandas as pd
@@ -15,10 +12,8 @@ import pytest
 from pufferdp import (
     AnyGroups,
     BayesianNetwork,
-    Groups,
     JointTable,
     MarkovChain,
-    ModelClass,
     Node,
     ParameterError,
     Query,
@@ -89,31 +84,6 @@ def test_a_function_of_ones_own_needs_no_declared_constant_to_be_tight():
     assert not verify(done.certificate, query=other).valid
 
 
-def test_an_answer_of_several_numbers_by_flow():
-    distribution = JointTable(
-        values=["a", "b", "c"],
-        outcomes=[("a", "b"), ("b", "c"), ("c", "c"), ("a", "a")],
-        probabilities=[0.25, 0.25, 0.25, 0.25],
-    )
-    rows = pd.DataFrame({"x": ["b", "c"]})
-    asked = {"query": "histogram", "epsilon": 1, "adversary": "pufferfish", "mechanism": "wasserstein"}
-    done = release(rows, model=distribution, column="x", **asked)
-    # Given "1 is c" the answer is (0,0,2), given "1 is a" it is (1,1,0) or (2,0,0): all of L1 is 4.
-    assert done.certificate.calibration.transport.distance == 4
-    assert verify(done.certificate).valid
-
-
-def test_a_class_is_as_bad_as_its_worst_member():
-    mild = Groups(sizes=[4], positives=[[0.0625, 0.25, 0.375, 0.25, 0.0625]])  # independent coins
-    close = Groups(sizes=[4], positives=[[0.5, 0, 0, 0, 0.5]])
-    both = ModelClass(models=(mild, close))
-    rows = pd.DataFrame({"member": [2, 1, 4, 3], "ill": [0, 1, 1, 0]})
-    done = release(rows, model=both, column="ill", id="member", query="count:1", epsilon=1, adversary="pufferfish")
-    assert done.certificate.noise.scale == pytest.approx(4.0)
-    assert "uses any model of the class" in done.certificate.guarantee.statement
-    assert verify(done.certificate).valid
-
-
 def test_own_secrets_are_in_the_certificate():
     secrets = Secrets(
         secrets=(
@@ -151,17 +121,6 @@ def test_groups_of_any_kind_sum_numbers_as_they_are():
     assert verify(done.certificate).valid
     with pytest.raises(DataError, match="has 3 records; the model allows at most 2"):
         release(rows, model=AnyGroups(largest=2), by="family", **read)
-
-
-@pytest.mark.skipif("PUFFERDP_DATA" not in os.environ, reason="PUFFERDP_DATA names no folder of real data")
-def test_the_mean_height_of_galtons_families():
-    path = Path(os.environ["PUFFERDP_DATA"]) / "galton" / "galton.csv"
-    done = release(
-        path, model=AnyGroups(largest=15), column="height", by="family", query="mean", clip=(55, 80), epsilon=1
-    )
-    assert done.certificate.data.records == 898
-    assert done.certificate.noise.scale == pytest.approx(15 * 25 / 898)
-    assert verify(done.certificate).valid
 
 
 def test_the_distribution_of_an_answer_needs_one_belief():

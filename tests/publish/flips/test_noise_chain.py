@@ -22,8 +22,6 @@ from pufferdp.bounds.channels.noise_chain import noise_chain_loss
 from pufferdp.ledger.charge import noise_chain as noise_charge
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.flips.kind import KIND
-from pufferdp.publish.kind import is_listed
 from pufferdp.publish.noise import SeededSampler
 from tests.oracles import flips as oracle
 
@@ -98,26 +96,6 @@ def leaves(part: Any, path: str = "") -> Iterator[tuple[str, list[Any]]]:
             yield from ((name, [key, *keys]) for name, keys in leaves(value, at))
         else:
             yield at, [key]
-
-
-@pytest.mark.slow
-def test_every_leaf_that_is_changed_is_found(made: dict[str, Any], tmp_path: Path):
-    changed = 0
-    for path, keys in leaves(made):
-        if path == "sha256" or is_listed(path, KIND.unprovable):
-            continue
-        other = copy.deepcopy(made)
-        part = other
-        for key in keys[:-1]:
-            part = part[key]
-        value = part[keys[-1]]
-        part[keys[-1]] = (
-            value + 1 if isinstance(value, (int, float)) else f"{value}1" if isinstance(value, str) else "more"
-        )
-        other["sha256"] = content_hash(other)
-        assert not verify(other).valid, path
-        changed += 1
-    assert changed > 30
 
 
 def test_parts_that_do_not_belong_together(made: dict[str, Any]):

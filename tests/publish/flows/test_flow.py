@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 import math
@@ -17,7 +16,6 @@ from pufferdp.bounds.orbits import Privacy
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.models.simulate import sample_chain
-from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.flows.plan import plan_flow
 from pufferdp.publish.flows.problem import FlowProblem, Repair, calibrate, repaired
@@ -335,16 +333,6 @@ def certified() -> dict:
     return flow(DATA, sampler=SeededSampler(1), **{**RECORD, "privacy": "joint"}).certificate.to_dict()
 
 
-def resealed(content: dict, path: tuple, value) -> dict:
-    """A certificate with one value changed and a new hash."""
-    out = copy.deepcopy(content)
-    part = out
-    for key in path[:-1]:
-        part = part[key]
-    part[path[-1]] = value
-    return {**out, "sha256": content_hash(out)}
-
-
 @pytest.mark.slow
 def test_a_certificate_says_what_holds_and_what_does_not():
     content = certified()
@@ -363,46 +351,6 @@ def test_a_certificate_says_what_holds_and_what_does_not():
     assert content["warnings"] == ["unsafe: seeded"]
     checked = verify(content)
     assert checked.valid and checked.warnings == ("unsafe: seeded",)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "words"),
-    [
-        (("guarantee", "tau"), 0.05, "calibration.sigma"),
-        (("guarantee", "eta"), 0.02, "calibration.orbit"),
-        (("guarantee", "privacy"), "record", "guarantee"),
-        (("guarantee", "kernels"), "centre", "alpha_record"),
-        (("guarantee", "not_guaranteed"), "nothing", "guarantee"),
-        (("budget", "tau"), 0.01, "budget.tau"),
-        (("calibration", "sigma"), 0.01, "calibration.sigma"),
-        (("calibration", "rule"), "poster", "calibration.sigma"),
-        (("calibration", "sum"), True, "calibration.distance"),
-        (("noise", "scale"), 0.01, "noise.scale"),
-        (("noise", "kind"), "laplace", "noise.kind"),
-        (("repair", "kappa"), -1.0, "repair.kappa"),
-        (("expected_l1_error",), 0.001, "expected_l1_error"),
-        (("accuracy", "alpha"), 0.001, "accuracy.alpha"),
-        (("query", "transitions"), 400, "query.transitions"),
-        (("data", "lengths"), [[500, 1]], "transitions"),
-        (("data", "lengths"), [[500]], "pairs"),
-        (("data", "id"), "who", "read like this"),
-        (("model_sha256",), "0" * 64, "model_sha256"),
-        (("model", "type"), "markov_class", ""),
-        (("flow", 0, 0), -0.5, "simplex"),
-        (("flow", 0), [0.5], "rows"),
-        (("estimates", "dobrushin", "value"), 0.1, "estimates"),
-        (("labels",), ["x", "y", "z"], "labels"),
-        (("public",), [], "public"),
-    ],
-)
-def test_forged_certificates_do_not_hold(path, value, words):
-    content = certified()
-    forged = resealed(content, path, value)
-    found = verify(forged)
-    assert not found.valid
-    assert any(words in problem for problem in found.problems), found.problems
-    unsealed = {**forged, "sha256": content["sha256"]}
-    assert not verify(unsealed).valid
 
 
 @pytest.mark.slow

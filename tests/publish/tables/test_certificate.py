@@ -14,7 +14,7 @@ from pufferdp import Charge, Ledger, PufferdpError, RefusedError, Release, Relea
 from pufferdp.basics.files import canonical_json
 from pufferdp.basics.progress import silent
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.kind import is_listed
+from pufferdp.publish.fields import is_listed
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables import certificate as certificates
 from pufferdp.publish.tables.kind import KIND
@@ -58,29 +58,6 @@ def test_a_small_table_is_in_its_certificate() -> None:
 def test_no_number_can_be_changed(change: Any, words: str) -> None:
     raw = copy.deepcopy(table().certificate.to_dict())
     change(raw["table"]["rows"])
-    checked = verify(forged(raw))
-    assert not checked.valid
-    assert any(words in problem for problem in checked.problems), checked.problems
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda raw: raw.__setitem__("dp_loss", raw["dp_loss"] * 1.1), "dp_loss is"),
-        (lambda raw: raw["questions"][0].__setitem__("dp_loss", raw["dp_loss"]), "questions"),
-        (lambda raw: raw["questions"][0]["noise"].__setitem__("scale", 1.0), "questions"),
-        (lambda raw: raw["questions"][0].__setitem__("share", 2.0), "the shares add up to 2.5"),
-        (lambda raw: raw["mechanism"].__setitem__("name", "curve-general"), "mechanism.theorem"),
-        (lambda raw: raw["mechanism"].__setitem__("name", "curve-gaussian"), "does not bound every algorithm"),
-        (lambda raw: raw["guarantee"].__setitem__("epsilon", 0.5), "dp_loss is"),
-        (lambda raw: raw["groups"].__setitem__("per", ["week"]), "groups.keys"),
-        (lambda raw: raw["groups"].__setitem__("per", ["person"]), "groups.keys"),
-        (lambda raw: raw["data"].__setitem__("assumptions", []), "data.assumptions"),
-    ],
-)
-def test_what_is_guaranteed_is_recomputed(change: Any, words: str) -> None:
-    raw = copy.deepcopy(table().certificate.to_dict())
-    change(raw)
     checked = verify(forged(raw))
     assert not checked.valid
     assert any(words in problem for problem in checked.problems), checked.problems

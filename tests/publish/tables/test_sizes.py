@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from pathlib import Path
 from typing import Any
 
@@ -142,14 +141,3 @@ def test_a_table_that_is_handed_over_is_checked_without_its_sizes(tmp_path: Path
         path = tmp_path / f"table{ending}"
         made.table.write(path, ending)
         assert verify(made.certificate, table=read_released(path)).valid
-
-
-@pytest.mark.skipif("PUFFERDP_DATA" not in os.environ, reason="PUFFERDP_DATA is not set")
-@pytest.mark.parametrize("name", ["N5", "N10"])
-def test_heart_beats_are_irregular(name: str):
-    path = Path(os.environ["PUFFERDP_DATA"], "heart", f"{name}.txt")
-    rows = [list(map(float, line.split())) for line in path.read_text().splitlines()]
-    data = pl.DataFrame(
-        {"time": [START + dt.timedelta(seconds=second) for second, _ in rows], "bpm": [bpm for _, bpm in rows]}
-    )
-    assert IRREGULAR in table_of(data, query="mean").certificate.warnings

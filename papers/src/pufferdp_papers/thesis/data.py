@@ -91,7 +91,7 @@ def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Expe
             f"Chain as the paper prints it: .882, .118, .305, .695; fitted here from {records:,} records: {fitted}. "
             "The chain is broken at days without data, where the paper counts 17,568 records.",
             "ours: the least Laplace noise for this count, and its scale. The quilt curve and the tight curve hold for "
-            "any DP algorithm, and no such curve is below the tight one (by more than its tolerance, 0.1 %)"
+            "any DP algorithm, and no such curve is below the tight one (by more than the tolerance, 0.2 %)"
             + (f"; it stands in for ours at epsilon {min(without):g} and above." if without else "."),
         ),
         drawing=Drawing(

@@ -62,13 +62,13 @@ def main() -> None:
             code = code or 141
         except OSError as error:
             if error.filename is not None or anything_held():  # of a file, which no verb leaves to us
-                code = _unforeseen(error)
+                code = _unexpected(error)
             else:
                 silence(sys.stdout)
                 _say(f"stdout cannot be written: {reason_of(error)}")
                 code = code or 1
         except Exception as error:
-            code = _unforeseen(error)
+            code = _unexpected(error)
     if signals and code == 0:
         _say("stopped; what was charged had been delivered by then")
         code = 128 + signals[0]
@@ -102,15 +102,16 @@ def _run() -> int:
     return code if isinstance(code, int) else 0
 
 
-def _unforeseen(error: Exception) -> int:
+def _unexpected(error: Exception) -> int:
     """Say where it happened, and not in which words: those of a library may repeat data, exact counts among them."""
     from pufferdp.basics.interrupts import anything_held
-    from pufferdp.basics.unforeseen import stack_of, unforeseen
+    from pufferdp.basics.unexpected import describe_unexpected, stack_text
 
     with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(stack_of(error))
+        sys.stderr.write(stack_text(error))
     charged = "; it may have been charged, see pufferdp ledger show" if anything_held() else ""
-    _say(f"{unforeseen(error)}{charged}; its words may repeat data and are left out: please report the lines above")
+    words = f"{describe_unexpected(error)}{charged}"
+    _say(f"{words}; its words may repeat data and are left out: please report the lines above")
     return 1
 
 

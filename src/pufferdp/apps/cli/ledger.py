@@ -118,7 +118,7 @@ def show(
             asked = budget_ledger.ranges(names[0], first=first, last=last, people=_names(people))
         datasets = [budget_ledger.dataset(name, asked) for name in names]
         chart = None
-        if figure is not None and datasets[0].calendar is not None and datasets[0].calendar.keyed_pieces:
+        if figure is not None and datasets[0].calendar is not None and datasets[0].calendar.pieces:
             chart = budget_calendar(datasets[0])
         elif figure is not None:
             chart = budget_over_time(datasets[0].to_dict(), history(budget_ledger, names[0]))
@@ -184,7 +184,7 @@ def charge_(
             Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=longest, ranges=ranges, facts={"note": note}),
             identity=identity,
         )
-        total = options.balance_text(place, dataset)
+        total = options.balance_text(options.Account(ledger=place, dataset=dataset))
     words = f"Charged as row {receipt.position} of data set {dataset!r}."
     charged = receipt.to_dict()
     with outputs.delivery({"charged": charged}, charged) as delivery:

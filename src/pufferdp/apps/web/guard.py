@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pufferdp.basics.unforeseen import stack_of
+from pufferdp.basics.unexpected import stack_text
 
 HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -41,7 +41,7 @@ class Guard:
         self._app, self._token, self._hosts = app, token, frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or say why not."""
+        """Answer a request, or say why it is rejected."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
@@ -62,7 +62,7 @@ class Guard:
         except (
             Exception
         ) as error:  # answered by now; the server would write its words, which may repeat data, to its log
-            sys.stderr.write(stack_of(error))
+            sys.stderr.write(stack_text(error))
         return None
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:

@@ -100,8 +100,9 @@ class AnyStartLeakage:
                 ratio = worst_start(both, np.broadcast_to(plain, both.shape))
                 pair, at = (int(n) for n in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
                 if ratio[pair, at] > best:
-                    best, (x, y) = float(ratio[pair, at]), pairs[pair].tolist()
-                    adversary = RecordAdversary(record, (), x, y, float(points[at]))
+                    best = float(ratio[pair, at])
+                    likelier, other = pairs[pair].tolist()
+                    adversary = RecordAdversary(record, (), likelier, other, float(points[at]))
         best += 2 * self._sums.error if best else 0.0
         return best, best if size == 2 else max(best, upper), adversary
 

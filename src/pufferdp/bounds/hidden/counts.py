@@ -192,9 +192,9 @@ class DistanceTables:
         u, v = self.ends.u, self.ends.v
         m = len(beyond)
         factors = np.exp(-beyond / 2)[(np.arange(m) + self.distance[some, None]) % m][:, :, None, None]
-        b = np.where(self.forward[some], factors[..., u, v], factors[..., v, u]) * self.joint[some]
-        b, a = np.minimum(b, 1.0), self.odds[some]
         with np.errstate(divide="ignore", invalid="ignore"):
+            b = np.where(self.forward[some], factors[..., u, v], factors[..., v, u]) * self.joint[some]
+            b, a = np.minimum(b, 1.0), self.odds[some]
             return self.single[some] * ((1 + a * b) / (a + b)), b
 
     def classes(self, evidence: Floats) -> tuple[Ints, Floats, Floats]:
@@ -221,7 +221,7 @@ class CountBound(PotentialBound):
 
     >>> bound = CountBound([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]], [0, 0, 1], [0, 1])
     >>> round(bound(0.1), 2)
-    0.3
+    0.25
     """
 
     tolerance = 0.005
@@ -371,14 +371,15 @@ def _not_raised(
         best, slopes, entries = least, np.zeros_like(least), np.zeros(least.shape, dtype=np.int64)
         for part, share in ((near.pick(few), informed), (far, 1.0)):
             if part is not None:
-                evidence, slope, entry = part.tangents(share * value)
+                evidence, slope, entry = part.tangents(share * value if share else np.zeros_like(value))
                 larger = bounded(evidence) > best
                 best = np.where(larger, bounded(evidence), best)
                 slopes, entries = np.where(larger, share * slope, slopes), np.where(larger, entry, entries)
         slopes = np.nan_to_num(slopes, nan=1.0).clip(max=1 - 1e-5)  # a slope of 1 leaves the solution open
         system = np.eye(least.size)
         np.subtract.at(system, (number, entries.ravel()), slopes.ravel())
-        constant = (best - slopes * value.ravel()[entries]).ravel()
+        with np.errstate(invalid="ignore"):
+            constant = (best - slopes * value.ravel()[entries]).ravel()
         if not np.isfinite(constant).all():
             break
         value = np.linalg.solve(system, constant).reshape(least.shape)

@@ -345,7 +345,8 @@ class PotentialBound(LeakageBound):
                     if not len(some):
                         break
                     m = cross[0][i[some]] + cross[1][j[some]]
-                    odds = [part[0][i[some]] + part[1][j[some]] for part in inside]
+                    with np.errstate(invalid="ignore"):
+                        odds = [part[0][i[some]] + part[1][j[some]] for part in inside]
                     least = max(least, loss + float(_target(m, odds[0], odds[1], prior[a], prior[b]).max()))
         return least
 

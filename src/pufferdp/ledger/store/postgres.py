@@ -369,13 +369,10 @@ def _table(session: Session, name: str) -> tuple[set[Row], set[str]]:
     return set(session.rows(_COLUMNS, name)), {row[0].replace('"', "") for row in session.rows(_CONSTRAINTS, name)}
 
 
-_KINDS: Final = {"integer": "bigint", "real": "double precision", "blob": "bytea", "text": "text"}
-
-
 def _expected(name: str) -> tuple[set[Row], set[str]]:
     table = TABLES[name]
-    columns: set[Row] = {(c, _KINDS[table.kind(c)], True, False, "r") for c in table.columns}
-    constraints = {f"UNIQUE ({column})" for column in table.unique}
+    columns: set[Row] = {(name, kind.lower(), True, False, "r") for name, kind in table.columns.items()}
+    constraints = {f"UNIQUE ({table.unique})"} if table.unique else set()
     return columns, constraints | ({f"PRIMARY KEY ({', '.join(table.key)})"} if table.key else set())
 
 

@@ -13,7 +13,7 @@ import struct
 from functools import cache
 from typing import Final
 
-from pufferdp.ledger.store.schema import STATEMENTS, TABLES, VERSION
+from pufferdp.ledger.store.schema import STORAGE_CLASS, TABLES, VERSION, statements
 
 _MOST: Final = 20
 _Object = tuple[str, str, str, str | None]
@@ -49,7 +49,7 @@ def problems(connection: sqlite3.Connection, size: int) -> list[str]:
 def expected() -> tuple[_Object, ...]:
     """Tables and indexes of a ledger of this version, with their text."""
     connection = sqlite3.connect(":memory:")
-    for statement in STATEMENTS:
+    for statement in statements():
         connection.execute(statement)
     objects = _listed(connection)
     connection.close()
@@ -77,7 +77,7 @@ def foreign_objects(connection: sqlite3.Connection) -> list[str]:
 def _types(connection: sqlite3.Connection) -> list[str]:
     found = []
     for name, table in TABLES.items():
-        wrong = " OR ".join(f"typeof({column}) <> '{table.kind(column)}'" for column in table.columns)
+        wrong = " OR ".join(f"typeof({column}) <> '{STORAGE_CLASS[kind]}'" for column, kind in table.columns.items())
         ((count,),) = connection.execute(f"SELECT count(*) FROM {name} WHERE {wrong}")
         if count:
             found.append(f"the table {name!r} has {count} rows with a value of another type")

@@ -12,8 +12,8 @@ import re
 from typing import Final
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.frames.times import HOUR, all_times
 from pufferdp.data.series import Series
+from pufferdp.data.times import HOUR, all_times
 
 MOST_NUMBERS: Final = 30
 """More different numbers than this are not taken as states unless the caller says so."""

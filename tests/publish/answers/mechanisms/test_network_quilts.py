@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.model_class import ModelClass
@@ -79,22 +78,6 @@ def test_the_quilt_that_is_named_is_the_one_that_decides():
     assert found.influence == pytest.approx(brute.influence(case.joint, i, ends), abs=1e-11)
     assert found.nearby == len(brute.around(brute.moral(parents), i, ends))
     assert found.value == pytest.approx(found.nearby / (2.0 - found.influence), rel=1e-12)
-
-
-@pytest.mark.slow
-def test_a_chain_drawn_as_a_network_has_the_score_of_the_chain():
-    P, start = [[0.8, 0.2], [0.3, 0.7]], [0.9, 0.1]
-    found = quilt_of(as_network(P, start, 100), 1.0)
-    problem = Problem(
-        model=MarkovChain(transition=P, start=start),
-        query=Query.parse("count:1"),
-        lengths=((100, 1),),
-        epsilon=1.0,
-        adversary=Adversary.PUFFERFISH,
-    )
-    assert found.value == pytest.approx(QuiltExact().calibrate(problem).sigma, rel=1e-9)
-    assert found.value == pytest.approx(10.640193, abs=5e-7)
-    assert (found.node, found.ends, found.nearby) == ("6", ("10",), 9.0)
 
 
 @given(

@@ -12,7 +12,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.distributions.wasserstein import Pairs
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
+from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.model_class import ModelClass
@@ -115,14 +115,6 @@ def test_long_series_are_computed_and_need_no_more():
     assert [found(chain, lengths=((T, 1),)).transport.distance for T in (120, 500)] == [4.0, 4.0]
 
 
-def test_a_chain_drawn_as_a_network_needs_the_same():
-    P, start = [[0.8, 0.2], [0.3, 0.7]], [0.9, 0.1]
-    nodes = [Node(name="1", states=["0", "1"], table=start)]
-    nodes += [Node(name=str(t), states=["0", "1"], parents=[str(t - 1)], table=P) for t in range(2, 61)]
-    drawn = found(BayesianNetwork(nodes=tuple(nodes))).transport.distance
-    assert drawn == found(MarkovChain(transition=P, start=start), lengths=((60, 1),)).transport.distance == 4.0
-
-
 def test_no_noise_where_the_answer_does_not_see_the_secret():
     """One of two is always ill: their number says nothing of who."""
     model = JointTable(values=[0, 1], outcomes=[(0, 1), (1, 0)], probabilities=[0.3, 0.7])
@@ -189,13 +181,6 @@ def test_the_noise_pays_for_the_rounding_of_every_belief():
     assert paid[0] != paid[1]
     for order in (members, members[::-1]):
         assert found(ModelClass(models=order)).transport.paid == max(paid)
-
-
-def test_a_listed_class_of_chains_is_as_bad_as_its_worst():
-    members = tuple(MarkovChain(transition=[[p, 1 - p], [0.4, 0.6]]) for p in (0.5, 0.9, 0.7))
-    alone = [found(m, lengths=((30, 1),)).sigma for m in members]
-    assert found(MarkovClass(models=members), lengths=((30, 1),)).sigma == pytest.approx(max(alone), rel=1e-9)
-    assert len({round(sigma) for sigma in alone}) > 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
-from pufferdp.publish.answers.mechanisms.baselines import Group
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -134,11 +133,3 @@ def test_each_chain_may_follow_its_own_distribution_of_the_class(seed, epsilon):
     for one, other in itertools.product(paths, repeat=2):
         joint, answers = np.multiply.outer(one, other), answers_of(members[0], 6, "count:1")
         assert brute.leakage(joint, answers, scale) <= epsilon + ROUNDING
-
-
-@given(drawn=series(("stationary", "given", "any"), ("count:0", "sum"), most_paths=81), epsilon=epsilons)
-def test_never_above_group_privacy(drawn, epsilon):
-    """Song et al. 2017, Theorem 3.3."""
-    chain, T, query = drawn
-    problem = problem_of(chain, query, epsilon, ((T, 1), (T + 1, 2)))
-    assert Wasserstein().calibrate(problem).sigma <= Group().calibrate(problem).sigma * (1 + 1e-9)

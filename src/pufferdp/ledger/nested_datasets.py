@@ -88,7 +88,7 @@ class Shared:
     """How many charges of theirs count."""
 
 
-class Family:
+class NestedDatasets:
     """What the data sets of a ledger were charged together, inside one transaction.
 
     Args:
@@ -113,9 +113,9 @@ class Family:
         self._charges: dict[str, list[Entry]] = {}
         self._readers: dict[tuple[str, str, int], list[frozenset[str] | None]] = {}
 
-    def before(self) -> Family:
+    def before(self) -> NestedDatasets:
         """The same without the charges that are about to be made."""
-        return Family(self._session, self._look, names=self._names)
+        return NestedDatasets(self._session, self._look, names=self._names)
 
     def find(self, name: str) -> tuple[dict[str, Any], State] | None:
         """The definition and the state of a data set."""
@@ -128,7 +128,7 @@ class Family:
         return [whole for whole in wholes_of(name) if self.find(whole) is not None]
 
     def parts(self, name: str) -> list[str]:
-        """The parts of a data set."""
+        """The names of the parts of a data set."""
         begins = f"{name}/"
         if self._names is None and len(self._pending) > _FEW:
             self._names = all_names(self._session)
@@ -259,7 +259,7 @@ class Family:
 
 
 def add(state: State, charge: Charge, sums: RecordSums) -> State:
-    """The state after a charge of any data set of the family.
+    """The state after a charge of any data set that has the same records.
 
     It is on every record where it knows them by other columns, and not clipped where that was to another width.
     """

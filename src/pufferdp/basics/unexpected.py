@@ -10,7 +10,7 @@ from typing import Final
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
-def unforeseen(error: BaseException) -> str:
+def describe_unexpected(error: BaseException) -> str:
     """The kind of an error, and the last place of ours that it came through."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
@@ -20,7 +20,7 @@ def unforeseen(error: BaseException) -> str:
     return f"an error in pufferdp, {_kind(error)}"
 
 
-def stack_of(error: BaseException) -> str:
+def stack_text(error: BaseException) -> str:
     """Every place that an error came through, with the line of code there, for a maintainer."""
     return "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)))
 

@@ -1,1 +1,0 @@
-"""Frames that are in memory already."""
