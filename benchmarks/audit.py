@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.timing import Report, processor_clock, seconds, sized
 from pufferdp import leakage_of, outside_mechanism
 from pufferdp.assess.audit.audit import AuditReport, audit_mechanism
-from pufferdp.assess.audit.mechanisms.function import GuardedFunction
+from pufferdp.assess.audit.mechanisms.process import OutsideMechanism
 from pufferdp.assess.audit.search import Budget
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_chain
@@ -88,7 +88,7 @@ def _outputs(report: Report) -> None:
                     budget=budget,
                 )
                 took = time.perf_counter() - began
-                if isinstance(case.mechanism, GuardedFunction):
+                if isinstance(case.mechanism, OutsideMechanism):
                     case.mechanism.close()
                 assert limit < 20 or budget.elapsed <= 1.2 * limit
                 _row(report, f"{name}, n = {n}", limit, audit, case, took)

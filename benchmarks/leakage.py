@@ -13,7 +13,6 @@ import numpy as np
 from benchmarks import optimum
 from benchmarks.quilts import STATES, falling
 from benchmarks.timing import Report, ratio, seconds, sized
-from pufferdp.assess.audit.density import ADVERSARIES, DRAWS, simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
 from pufferdp.assess.audit.priors import ChainPrior
 from pufferdp.assess.dp import leakage_of
@@ -24,6 +23,7 @@ from pufferdp.bounds.curves import curve
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.queries import Query
+from pufferdp_papers.thesis.density import ADVERSARIES, DRAWS, simulate_leakage
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 GAMMA = 5

@@ -74,9 +74,8 @@ if TYPE_CHECKING:
         Viterbi as Viterbi,
     )
     from pufferdp.assess.audit.audit import AuditAttack as AuditAttack, AuditReport as AuditReport
-    from pufferdp.assess.audit.mechanisms.command import CommandMechanism as CommandMechanism
-    from pufferdp.assess.audit.mechanisms.function import GuardedFunction as GuardedFunction
-    from pufferdp.assess.audit.mechanisms.limits import RunBudget as RunBudget
+    from pufferdp.assess.audit.mechanisms.process import OutsideMechanism as OutsideMechanism
+    from pufferdp.assess.audit.mechanisms.process import RunBudget as RunBudget
     from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism as AuditedMechanism
     from pufferdp.assess.audit.mechanisms.outside import outside_mechanism as outside_mechanism
     from pufferdp.assess.dp import LeakageReport as LeakageReport

@@ -155,10 +155,10 @@ class _Silent:
 @cache
 def _page() -> Page:
     page = Page(None)
-    page.session.keep_file(
+    page.session.files.keep(
         MemoryFile("x.csv", b"t,s\n" + b"".join(b"%d,%s\n" % (n, b"ab"[n % 2 :][:1]) for n in range(12))), "x"
     )
-    page.session.keep_model(SessionModel("m.json", MODELS[0]), "m")
+    page.session.models.keep(SessionModel("m.json", MODELS[0]), "m")
     return page
 
 
@@ -174,8 +174,7 @@ def _request(content: bytes, folder: Path) -> None:
     needs = page.session.needs(**{key: arguments[key] for key in NAMED if arguments.get(key) is not None})
     if arguments.get("data") is not None and "reading" in arguments and arguments["reading"] is None:
         return
-    for key, thing in needs.items():
-        inputs.keep(key, thing)
+    inputs.keep(needs, list(needs))
     given, finish = page._with_ledger(job, arguments), page._finish(job, arguments)
     if job != "audit":  # it takes the seconds that it is told
         json.dumps(finish(WORK[job](inputs, _Silent(), **given)), allow_nan=False, ensure_ascii=False).encode()

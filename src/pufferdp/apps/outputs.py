@@ -101,7 +101,7 @@ class Outputs:
         """The signal that has ended a stream."""
 
     def check(self, name: str, path: str) -> Place:
-        """One place, tried."""
+        """One place, after trying whether it can be written."""
         return check_place(
             path,
             name,

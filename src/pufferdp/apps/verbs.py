@@ -85,7 +85,7 @@ def _typed(param: Any, otherwise: Callable[[Any, Any], Any], context: Any, value
 
 
 class Verbs(TyperGroup):
-    """The application."""
+    """The command line application."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its options, --help among them."""
@@ -175,7 +175,9 @@ def _application(named: str | None, listed: bool, completing: bool) -> typer.Typ
                 registered.cls = Verb
             app.add_typer(command, name=verb, short_help=VERBS[verb])
         else:
-            app.command(cls=Verb, short_help=VERBS[verb])(command)
+            from pufferdp.apps.cli.options import expanded
+
+            app.command(cls=Verb, short_help=VERBS[verb])(expanded(command))
     return app
 
 

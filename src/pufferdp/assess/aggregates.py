@@ -42,12 +42,12 @@ class Aggregates:
 
     @property
     def words(self) -> str:
-        """What comes how often."""
+        """What comes how often, in words."""
         over = "" if self.window == self.every else f" over the last {_period(self.window)}"
         return f"an aggregate every {_period(self.every)}{over}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The two periods and how often a record is read."""
         return {"every": self.every, "window": self.window, "reads": self.reads}
 
 

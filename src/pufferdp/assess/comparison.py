@@ -42,7 +42,7 @@ class PlainDp:
     lines: Mapping[str, Any] | None = None
     """Curves around it, as ``leakage_lines`` has them."""
     unknown: str = ""
-    """Why there is no leakage."""
+    """Why there is no leakage to compare with."""
 
 
 @dataclass(frozen=True, kw_only=True)

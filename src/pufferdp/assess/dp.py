@@ -19,7 +19,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.words import number
 from pufferdp.bounds.additive.windows import is_closed
 from pufferdp.bounds.approximate import (
@@ -62,7 +62,7 @@ class LeakageReport(Paged):
     curves: dict[str, float | None]
     """A number for every curve; None where it does not apply, or allows no DP loss at all."""
     reasons: dict[str, str]
-    """Why a number is missing."""
+    """Why the number of a curve is missing."""
     exact: float | None
     """The exact leakage, or loss, of the query with Laplace noise; None without a query, or where it is not known."""
     witness: Witness | None
@@ -122,31 +122,20 @@ class LeakageReport(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
-        about: dict[str, Any] = {
-            "witness": None if self.witness is None else asdict(self.witness),
-            "attack": None if self.attack is None else self.attack.to_dict(),
-            "multiplies": dict(self.multiplies),
-            "reasons": dict(self.reasons),
-            "best": self.best,
-            "query": self.query,
-            "adversary": str(self.adversary),
-            "length": self.length,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "dp_delta": self.dp_delta,
-            "privacy": self.privacy,
-            "holds_for": self.holds_for,
-            "assumption": ASSUMPTION,
-            "notes": dict(self.notes),
-            **({} if self.unit is None else {"unit": self.unit.to_dict()}),
-        }
+        names = (
+            "multiplies reasons best query adversary length epsilon delta dp_delta privacy holds_for notes attack exact"
+        )
+        about = {**json_values(self, names), "assumption": ASSUMPTION}
+        about["witness"] = None if self.witness is None else asdict(self.witness)
+        if self.unit is not None:
+            about["unit"] = self.unit.to_dict()
         if self.aggregates is not None:
             each = {"each": self.each, "each_delta": self.dp_delta / self.reads}
             about["aggregates"] = {**self.aggregates.to_dict(), **each}
         if self.inverse:
-            return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
+            return {"target": self.given, "dp_epsilon": dict(self.curves), **about}
         between = {} if self.between is None else {"between": list(self.between)}
-        return {"spent": self.given, "curves": dict(self.curves), "exact": self.exact, **between, **about}
+        return {"spent": self.given, "curves": dict(self.curves), **between, **about}
 
 
 def leakage_of(

@@ -21,7 +21,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.frames import frame
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
 from pufferdp.bounds.curves import best_curve
@@ -54,7 +54,7 @@ class LossesReport(Paged):
     """
 
     losses: Floats
-    """DP loss of each record."""
+    """The DP loss that is spent on each record."""
     leakage: Floats
     """No algorithm with these losses leaks more about each record under the model. Of more than 200 records the worst
     one alone has a bracket, which bounds the others. For hidden states and time-of-day chains one bracket of both sides
@@ -68,7 +68,7 @@ class LossesReport(Paged):
 
     @property
     def length(self) -> int:
-        """Number of records."""
+        """Number of records in the series."""
         return len(self.losses)
 
     @property
@@ -96,17 +96,11 @@ class LossesReport(Paged):
         """What ``pufferdp leakage --losses … --json`` prints."""
         records = listed(self.length, self.worst - 1)
         return {
-            "length": self.length,
-            "adversary": str(self.adversary),
+            **json_values(self, "length adversary worst lower exact upper attack"),
             "largest": self.upper,
-            "worst": self.worst,
-            "lower": self.lower,
-            "exact": self.exact,
-            "upper": self.upper,
             "records": (records + 1).tolist(),
             "dp_epsilon": self.losses[records].tolist(),
             "leakage": self.leakage[records].tolist(),
-            "attack": None if self.attack is None else self.attack.to_dict(),
             "assumption": ASSUMPTION,
         }
 

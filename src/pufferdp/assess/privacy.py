@@ -34,8 +34,6 @@ DISTANCES: Final = {
 """How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
 _GRID: Final = 300
 """Pairs that are asked of an accountant, evenly on a logarithmic scale."""
-_LEAST_SHARE: Final = 1e-3
-"""The smallest epsilon that is asked for, as a share of the largest."""
 _LEAST_DELTAS: Final = (1e-15, 1e-12, 1e-9, 1e-6, 1e-3)
 """The largest epsilon that is asked for has the first of these deltas that an accountant can give."""
 _LARGEST: Final = 50.0
@@ -135,7 +133,7 @@ def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any
         top = next((end for end in ends if math.isfinite(end) and 0 < end <= checks.LARGEST), 0.0)
     if not top > 0:
         raise ParameterError(f"{kind} gives no finite epsilon above 0 for a delta of {_LEAST_DELTAS[-1]:g}")
-    losses = np.geomspace(_LEAST_SHARE * top, top, _GRID)
+    losses = np.geomspace(top / 1000, top, _GRID)
     asked = [float(delta_at(float(loss))) for loss in losses]
     wrong = next((delta for delta in asked if not 0 <= delta <= 1), None)
     if wrong is not None:

@@ -21,7 +21,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import number
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM, Curve
@@ -91,26 +91,11 @@ class Robustness(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp robustness --json`` prints; infinite numbers are null, and ``reason`` says why."""
-        return {
-            "delta": _finite(self.delta),
-            "epsilon": _finite(self.epsilon),
-            "leakage_under_other": self.leakage_under_other,
-            "leakage_reason": self.leakage_reason,
-            "dp_epsilon": self.dp_epsilon,
-            "holds_for": self.holds_for,
-            "guarantee": _finite(self.guarantee),
-            "guaranteed": self.guaranteed,
-            "record": self.record,
-            "value": self.value,
-            "secret": self.secret,
-            "exact": self.exact,
-            "reason": self.reason,
-            "adversary": str(Adversary.PUFFERFISH),
-        }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+        names = (
+            "delta epsilon leakage_under_other leakage_reason dp_epsilon holds_for guarantee guaranteed record value "
+            "secret exact reason"
+        )
+        return {**json_values(self, names), "adversary": str(Adversary.PUFFERFISH)}
 
 
 def robustness(
@@ -375,7 +360,7 @@ class DriftPoint:
 
     def to_dict(self) -> dict[str, float | None]:
         """Infinite numbers are null."""
-        return {"probability": self.probability, "delta": _finite(self.delta), "epsilon": _finite(self.epsilon)}
+        return json_values(self, "probability delta epsilon")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,15 +379,8 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """The key ``drift`` of ``pufferdp robustness --json``."""
-        return {
-            "from": self.state_from,
-            "to": self.state_to,
-            "guaranteed": self.guaranteed,
-            "length": self.length,
-            "probability": self.probability,
-            "points": [p.to_dict() for p in self.points],
-            "alternative": self.alternative.to_dict() if self.alternative else None,
-        }
+        values = json_values(self, "guaranteed length probability points alternative")
+        return {"from": self.state_from, "to": self.state_to, **values}
 
 
 def drift_towards(

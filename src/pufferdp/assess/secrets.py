@@ -9,7 +9,7 @@ from pufferdp.assess.worst_algorithm import ASSUMPTION
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.bounds.curve_forms import WorstBound
 from pufferdp.bounds.units.curves import secret_curve
 from pufferdp.bounds.units.events import EventCurve
@@ -47,20 +47,8 @@ class SecretReport(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --secret --json`` prints."""
-        return {
-            "secret": self.secret.to_dict(),
-            "dp_epsilon": self.dp_epsilon,
-            "leakage": self.leakage,
-            "inverse": self.inverse,
-            "speaks_for": self.speaks_for,
-            "speaks_against": self.speaks_against,
-            "probability": self.probability,
-            "exact": self.exact,
-            "adversary": str(self.adversary),
-            "length": self.length,
-            "theorem": self.theorem,
-            "assumption": ASSUMPTION,
-        }
+        names = "secret dp_epsilon leakage inverse speaks_for speaks_against probability exact adversary length theorem"
+        return {**json_values(self, names), "assumption": ASSUMPTION}
 
 
 def secret_leakage(

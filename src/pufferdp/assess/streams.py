@@ -31,7 +31,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.frames import frame
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number
 from pufferdp.bounds.curve_forms import Curve, TightBound
@@ -98,18 +98,11 @@ class StreamReport(Paged):
         steps = listed(len(self.total), 0 if self.worst is None else self.worst - 1)
         parts = {"backward": self.backward, "forward": self.forward, "total": self.total}
         return {
-            "length": self.length,
-            "adversary": str(self.adversary),
+            **json_values(self, "length adversary worst lower exact upper attack curve"),
             "steps": None if self.length is None else (steps + 1).tolist(),
             "dp_epsilon": self.losses[steps].tolist(),
             **{name: part[steps].tolist() for name, part in parts.items()},
             "largest": {name: float(part.max()) for name, part in parts.items()},
-            "worst": self.worst,
-            "lower": self.lower,
-            "exact": self.exact,
-            "upper": self.upper,
-            "attack": None if self.attack is None else self.attack.to_dict(),
-            "curve": self.curve,
             "assumption": ASSUMPTION,
         }
 
@@ -120,7 +113,7 @@ class StreamBudget(Paged):
 
     target: float
     length: int | None
-    """Steps; None: forever."""
+    """Number of steps; None for a stream without end."""
     adversary: Adversary
     constant: float
     """What each step may spend where all spend the same."""
@@ -152,14 +145,7 @@ class StreamBudget(Paged):
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --stream-target … --json`` prints."""
         ends = None if self.ends is None else dict(zip(("first", "middle", "last"), self.ends, strict=True))
-        return {
-            "target": self.target,
-            "length": self.length,
-            "adversary": str(self.adversary),
-            "constant": self.constant,
-            "ends": ends,
-            "assumption": ASSUMPTION,
-        }
+        return {**json_values(self, "target length adversary constant"), "ends": ends, "assumption": ASSUMPTION}
 
 
 def stream_leakage(

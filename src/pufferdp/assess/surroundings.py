@@ -27,7 +27,7 @@ class Surroundings:
     """Places ``low`` to ``high`` of the series, with the block of the private row between."""
 
     private: int
-    """The first private place."""
+    """The place of the first private row."""
     low: int
     high: int
     first: int

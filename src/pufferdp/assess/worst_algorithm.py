@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.paged import json_values
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage
 
 ASSUMPTION: Final = "under this model: the adversary's prior is the given model, or any model of the given class"
@@ -27,12 +28,12 @@ class Question:
 
     first: int
     last: int | None
-    """None: without end."""
+    """None where the records go on without end."""
     states: tuple[str, ...]
-    """What counts as a yes."""
+    """The states that count as a yes."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Distances and states."""
+        """The distances of the records and the states asked for."""
         return {"from": self.first, "to": self.last, "states": list(self.states)}
 
     @property
@@ -113,9 +114,7 @@ class WorstAlgorithm:
         """Two values of the record, what is known of others, what they are asked."""
         sides = {"before": self.before, "after": self.after}
         return {
-            "record": self.record,
-            "likelier": self.likelier,
-            "other": self.other,
+            **json_values(self, "record likelier other"),
             **{name: side.known_dict for name, side in sides.items()},
             "questions": {name: [run.to_dict() for run in side.questions] for name, side in sides.items()},
             "first_distribution": dict(self.before.first_distribution) or None,

@@ -423,7 +423,7 @@ class RecordModel(Model):
         return self.domains[position]
 
     def position(self, record: str) -> int:
-        """Where a record stands."""
+        """The position of a record by its name."""
         if record not in self._positions:
             known = ", ".join(self.records[:10]) + (", …" if len(self.records) > 10 else "")
             raise ModelError(f"there is no record {record!r}; the model has {known}", value=record)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -249,24 +249,66 @@ class StatesFile(File):
 
     def common(self) -> dict[str, Any]:
         """The arguments of the same names."""
-        names = ("states", "values", "bins", "step", "fitted", "checks")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _SHARED}
 
 
-def states_to_dict(model: SeriesModel, **own: Any) -> dict[str, Any]:
-    """The content of a chain's file: what is its own, and what all kinds share."""
-    out = {"type": model.file_type, **own}
-    for name in ("states", "values", "bins"):
-        if getattr(model, name) is not None:
-            out[name] = list(getattr(model, name))
-    for name in ("step", "fitted", "checks"):
-        if getattr(model, name) is not None:
-            out[name] = getattr(model, name)
-    return out
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StatesModel(SeriesModel):
+    """A series model whose file says how states are called, which numbers they stand for and how far apart records are.
+
+    A subclass says how many states there are with ``size``, and calls ``check_states`` when it is made.
+    """
+
+    states: tuple[str, ...] | None = None
+    """Names of the values that records have; without them they are 0..k-1."""
+    values: tuple[float, ...] | None = None
+    """A number for each state, for sums and means."""
+    bins: tuple[float, ...] | None = None
+    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    step: str | float | None = None
+    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
+    fitted: dict[str, Any] | None = field(default=None, repr=False)
+    """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
+    checks: dict[str, Any] | None = field(default=None, repr=False)
+    """What the data said about the model, where ``fit`` or ``check`` compared them."""
+
+    def check_states(self, k: int) -> None:
+        """Check names, numbers, edges and step for k states, and keep them as a file is read."""
+        checked = {
+            "states": state_names(self.states, k),
+            "values": state_values(self.values, k),
+            "step": time_step(self.step),
+            "checks": json_object(self.checks, "checks"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "bins", bin_edges(self.bins, k, self.states))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the states, or their numbers."""
+        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The fields that all of these models share, for a model made from this one."""
+        return {name: getattr(self, name) for name in _SHARED}
+
+    def with_bins(self, edges: tuple[float, ...]) -> Self:
+        """This model, for numbers that bins turn into its states."""
+        return replace(self, bins=edges)
+
+    def file_content(self, **own: Any) -> dict[str, Any]:
+        """The content of the model's file: what is its own, and what all of these models share."""
+        named = {n: list(v) if isinstance(v, tuple) else v for n, v in self.names.items() if v is not None}
+        return {"type": self.file_type, **own, **named}
+
+
+_SHARED: Final = ("states", "values", "bins", "step", "fitted", "checks")
 
 
 class ChainFile(StatesFile):
-    """The file of one chain."""
+    """The content of a file with one chain."""
 
     type: Literal["markov_chain"]
     transition: list[Row]
@@ -279,7 +321,7 @@ class ChainFile(StatesFile):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovChain(SeriesModel):
+class MarkovChain(StatesModel):
     """A Markov chain over named states, the start included.
 
     >>> MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", "active"])
@@ -292,18 +334,6 @@ class MarkovChain(SeriesModel):
     """Row x holds the probabilities of the next state after state x."""
     start: Start = "stationary"
     """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the distribution of the first record."""
-    states: tuple[str, ...] | None = None
-    """Names of the states; without them states are 0..k-1."""
-    values: tuple[float, ...] | None = None
-    """A number for each state, for sums and means."""
-    bins: tuple[float, ...] | None = None
-    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
-    step: str | float | None = None
-    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
-    fitted: dict[str, Any] | None = field(default=None, repr=False)
-    """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
-    checks: dict[str, Any] | None = field(default=None, repr=False)
-    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         transition = probability_rows(self.transition, "transition")
@@ -318,21 +348,12 @@ class MarkovChain(SeriesModel):
                 )
         else:
             set_field(self, "start", _distribution(self.start, k))
-        set_field(self, "states", state_names(self.states, k))
-        set_field(self, "values", state_values(self.values, k))
-        set_field(self, "bins", bin_edges(self.bins, k, self.states))
-        set_field(self, "step", time_step(self.step))
-        set_field(self, "checks", json_object(self.checks, "checks"))
+        self.check_states(k)
 
     @property
     def size(self) -> int:
         """How many states the table has, named or not."""
         return len(self.transition)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the states, or their numbers."""
-        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
 
     @property
     def chains(self) -> tuple[MarkovChain, ...]:
@@ -341,16 +362,12 @@ class MarkovChain(SeriesModel):
 
     @property
     def chain(self) -> MarkovChain:
-        """Itself, the only member."""
+        """The chain itself, the only member."""
         return self
-
-    def with_bins(self, edges: tuple[float, ...]) -> MarkovChain:
-        """This chain, for numbers that bins turn into its states."""
-        return replace(self, bins=edges)
 
     @property
     def supports(self) -> tuple[tuple[Mask, Mask], ...]:
-        """Its own."""
+        """The possible moves and first states of this chain."""
         distribution = self.stationary if self.given_start is None else self.given_start
         return ((self.transition > 0, np.asarray((distribution > 0) | self.any_start)),)
 
@@ -363,7 +380,7 @@ class MarkovChain(SeriesModel):
     def to_dict(self) -> dict[str, Any]:
         """The table and the start, and how the states are called."""
         start = self.start if isinstance(self.start, str) else [float(p) for p in self.start]
-        return states_to_dict(self, transition=self.transition.tolist(), start=start)
+        return self.file_content(transition=self.transition.tolist(), start=start)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovChain:

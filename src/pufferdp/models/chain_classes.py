@@ -13,19 +13,7 @@ import numpy as np
 from pufferdp.basics.arrays import Matrix, Vector
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.words import quoted_value
-from pufferdp.models.chain import (
-    ChainFile,
-    MarkovChain,
-    SeriesModel,
-    StatesFile,
-    bin_edges,
-    json_object,
-    number_array,
-    state_names,
-    state_values,
-    states_to_dict,
-    time_step,
-)
+from pufferdp.models.chain import ChainFile, MarkovChain, SeriesModel, StatesFile, StatesModel, number_array
 from pufferdp.models.files.json import File, Row
 
 
@@ -61,7 +49,7 @@ class MarkovClass(SeriesModel):
 
     @property
     def chains(self) -> tuple[MarkovChain, ...]:
-        """The chains of the class."""
+        """The chains of the class, as they were given."""
         return self.models
 
     @property
@@ -99,7 +87,7 @@ class MarkovClass(SeriesModel):
         return MarkovClass(models=tuple(replace(m, bins=edges) for m in self.models))
 
     def to_dict(self) -> dict[str, Any]:
-        """Every chain by itself."""
+        """The content of the file: every chain by itself."""
         return {"type": self.file_type, "models": [model.to_dict() for model in self.models]}
 
     @classmethod
@@ -124,7 +112,7 @@ class _IntervalFile(StatesFile):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovInterval(SeriesModel):
+class MarkovInterval(StatesModel):
     """Every chain whose entries lie between two tables, with any start.
 
     The tables are tightened when made: an entry cannot be above what the lower bounds of its row leave, nor below what
@@ -137,18 +125,6 @@ class MarkovInterval(SeriesModel):
     """Lower bounds of the entries."""
     high: Matrix
     """Upper bounds of the entries."""
-    states: tuple[str, ...] | None = None
-    """Names of the states; without them states are 0..k-1."""
-    values: tuple[float, ...] | None = None
-    """A number for each state."""
-    bins: tuple[float, ...] | None = None
-    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
-    step: str | float | None = None
-    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
-    fitted: dict[str, Any] | None = field(default=None, repr=False)
-    """Where the class was estimated from, if it was."""
-    checks: dict[str, Any] | None = field(default=None, repr=False)
-    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.low, "low"), _bounds(self.high, "high")
@@ -175,22 +151,12 @@ class MarkovInterval(SeriesModel):
         for name, value in (("low", tight_low), ("high", tight_high)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
-        template = MarkovChain(
-            transition=np.eye(k), states=self.states, values=self.values, bins=self.bins, step=self.step
-        )
-        for name in ("states", "values", "bins"):
-            object.__setattr__(self, name, getattr(template, name))
-        object.__setattr__(self, "checks", json_object(self.checks, "checks"))
+        self.check_states(k)
 
     @property
     def size(self) -> int:
         """How many states the tables have, named or not."""
         return len(self.low)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the states, or their numbers."""
-        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
 
     @property
     def box(self) -> MarkovInterval:
@@ -223,13 +189,9 @@ class MarkovInterval(SeriesModel):
         rows = [_into_box(chain.transition[x], self.low[x], self.high[x]) for x in range(self.size)]
         return MarkovChain(transition=np.stack(rows), start="any", states=self.states)
 
-    def with_bins(self, edges: tuple[float, ...]) -> MarkovInterval:
-        """This box, for numbers that bins turn into its states."""
-        return replace(self, bins=edges)
-
     def to_dict(self) -> dict[str, Any]:
         """Both tables, and how the states are called."""
-        return states_to_dict(self, low=self.low.tolist(), high=self.high.tolist())
+        return self.file_content(low=self.low.tolist(), high=self.high.tolist())
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovInterval:
@@ -249,7 +211,7 @@ class _BinaryFile(StatesFile):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BinaryInterval(SeriesModel):
+class BinaryInterval(StatesModel):
     """Two states, both stay-probabilities in [low, high], any start."""
 
     file_type: ClassVar[str | None] = "binary_interval"
@@ -258,18 +220,6 @@ class BinaryInterval(SeriesModel):
     """Smallest stay-probability."""
     high: float
     """Largest stay-probability."""
-    states: tuple[str, ...] | None = None
-    """Names of the two states."""
-    values: tuple[float, ...] | None = None
-    """A number for each state."""
-    bins: tuple[float, ...] | None = None
-    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
-    step: str | float | None = None
-    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
-    fitted: dict[str, Any] | None = field(default=None, repr=False)
-    """Where the class was estimated from, if it was."""
-    checks: dict[str, Any] | None = field(default=None, repr=False)
-    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -279,16 +229,12 @@ class BinaryInterval(SeriesModel):
             object.__setattr__(self, name, float(number))
         if self.low > self.high:
             raise ModelError(f"low is {self.low:g} and high is {self.high:g}; low must not exceed high")
-        object.__setattr__(self, "states", state_names(self.states, 2))
-        object.__setattr__(self, "values", state_values(self.values, 2))
-        object.__setattr__(self, "bins", bin_edges(self.bins, 2, self.states))
-        object.__setattr__(self, "checks", json_object(self.checks, "checks"))
-        time_step(self.step)
+        self.check_states(2)
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the states, or their numbers."""
-        return self.states if self.states is not None else ("0", "1")
+    def size(self) -> int:
+        """The number of states, which is two."""
+        return 2
 
     @cached_property
     def corners(self) -> tuple[MarkovChain, ...]:
@@ -324,13 +270,9 @@ class BinaryInterval(SeriesModel):
         rows = [table[x] if stays[x] == table[x, x] else np.roll([stays[x], 1 - stays[x]], x) for x in range(2)]
         return MarkovChain(transition=np.stack(rows), start="any", states=self.states)
 
-    def with_bins(self, edges: tuple[float, ...]) -> BinaryInterval:
-        """This class, for numbers that bins turn into its states."""
-        return replace(self, bins=edges)
-
     def to_dict(self) -> dict[str, Any]:
         """Both ends, and how the states are called."""
-        return states_to_dict(self, low=self.low, high=self.high)
+        return self.file_content(low=self.low, high=self.high)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> BinaryInterval:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, read_only
-from pufferdp.basics.checks import digits
+from pufferdp.basics.checks import DURATION, MICROSECONDS, digits
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.basics.words import shape_text
 from pufferdp.models.base import LayoutOptions, Model
@@ -22,13 +21,9 @@ from pufferdp.models.chain import (
     MarkovChain,
     SeriesModel,
     StatesFile,
-    bin_edges,
-    json_object,
+    StatesModel,
     number_array,
     probability_rows,
-    state_names,
-    state_values,
-    states_to_dict,
     time_step,
 )
 from pufferdp.models.files.json import Row
@@ -36,24 +31,13 @@ from pufferdp.models.files.json import Row
 Tables = npt.NDArray[np.float64]
 """Several transition tables, (m, k, k)."""
 
-MICROSECONDS: Final = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "sec": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
-}
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 MOST_STEPS: Final = 10_080
 """A week of minutes: more steps in a period are refused."""
 
 
 def distance_amount(distance: str | float) -> tuple[Fraction, bool]:
     """A step or period that has been checked, exact, and whether it is a duration: then in microseconds."""
-    match = _DURATION.fullmatch(distance) if isinstance(distance, str) else None
+    match = DURATION.fullmatch(distance) if isinstance(distance, str) else None
     if match is None:
         return Fraction(str(distance)), False
     return Fraction(match[1]) * MICROSECONDS[match[2]], True
@@ -138,7 +122,7 @@ class _ClockFile(StatesFile):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovClock(SeriesModel):
+class MarkovClock(StatesModel):
     """A Markov chain whose transitions follow the clock, in the distribution that repeats with it.
 
     >>> day, night = [[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.1, 0.9]]
@@ -151,22 +135,10 @@ class MarkovClock(SeriesModel):
     transitions: Tables
     """(m, k, k): tables that share the period evenly, from its beginning on. Row x of a table holds the probabilities
     of the next state after a record in state x in that part of the period."""
-    step: str | float | None = None
-    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column. It is needed."""
     period: str | float
     """The time after which the first table follows again: ``"24h"``, ``"7d"``, or a number."""
     start: str = "stationary"
     """``"stationary"``: the first record has the distribution that repeats with the period, whatever its slot is."""
-    states: tuple[str, ...] | None = None
-    """Names of the states; without them states are 0..k-1."""
-    values: tuple[float, ...] | None = None
-    """A number for each state, for sums and means."""
-    bins: tuple[float, ...] | None = None
-    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
-    fitted: dict[str, Any] | None = field(default=None, repr=False)
-    """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
-    checks: dict[str, Any] | None = field(default=None, repr=False)
-    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         tables = number_array(self.transitions, "transitions")
@@ -177,32 +149,22 @@ class MarkovClock(SeriesModel):
         checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
         k, set_field = tables.shape[1], object.__setattr__
         set_field(self, "transitions", read_only(np.stack(checked)))
-        # As a file is read, so that both have one digest.
-        set_field(self, "step", time_step(self.step))
         set_field(self, "period", time_step(self.period))
         if self.start != "stationary":
             raise ModelError(
                 f'start is {self.start!r}; a clock starts at any slot, in the periodic distribution: "stationary"',
                 value=self.start,
             )
-        set_field(self, "states", state_names(self.states, k))
-        set_field(self, "values", state_values(self.values, k))
-        set_field(self, "bins", bin_edges(self.bins, k, self.states))
-        set_field(self, "checks", json_object(self.checks, "checks"))
+        self.check_states(k)
 
     @property
     def size(self) -> int:
         """How many states the tables have, named or not."""
         return int(self.transitions.shape[1])
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the states, or their numbers."""
-        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
-
     @cached_property
     def steps(self) -> int:
-        """Steps in a period."""
+        """The number of time steps in a period."""
         return steps_in(self.period, self.step)
 
     @property
@@ -241,15 +203,7 @@ class MarkovClock(SeriesModel):
         """The chain that it is where all tables are one."""
         if (self.transitions != self.transitions[0]).any():
             return None
-        return MarkovChain(
-            transition=self.transitions[0],
-            states=self.states,
-            values=self.values,
-            bins=self.bins,
-            step=self.step,
-            fitted=self.fitted,
-            checks=self.checks,
-        )
+        return MarkovChain(transition=self.transitions[0], **self.names)
 
     @property
     def single(self) -> bool:
@@ -304,13 +258,9 @@ class MarkovClock(SeriesModel):
         """Also when the records were taken."""
         return [*super().public_facts(records), f"the time of each record within {self.period}"]
 
-    def with_bins(self, edges: tuple[float, ...]) -> MarkovClock:
-        """This clock, for numbers that bins turn into its states."""
-        return replace(self, bins=edges)
-
     def to_dict(self) -> dict[str, Any]:
         """The tables, step and period, and how the states are called."""
-        return states_to_dict(self, transitions=self.transitions.tolist(), period=self.period, start=self.start)
+        return self.file_content(transitions=self.transitions.tolist(), period=self.period, start=self.start)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovClock:

@@ -192,7 +192,7 @@ class Gaussian(NumberModel):
 
     @property
     def normal(self) -> Gaussian:
-        """Itself, the only member."""
+        """The model itself, the only member."""
         return self
 
     def dependent(self, longest: int) -> int:

@@ -61,7 +61,7 @@ class Groups(RecordModel):
     states: tuple[str, ...]
     """The two states; the second is the one that is counted."""
     values: tuple[float, ...] | None = None
-    """A number for each state."""
+    """A number for each state, for sums and means."""
     fitted: dict[str, Any] | None = None
     """Where the model was estimated from, if it was."""
 

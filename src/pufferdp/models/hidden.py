@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeGuard
@@ -18,18 +18,12 @@ from pufferdp.basics.words import shape_text
 from pufferdp.models.base import Model
 from pufferdp.models.chain import (
     MarkovChain,
-    SeriesModel,
     Start,
     StatesFile,
-    bin_edges,
+    StatesModel,
     check_distribution,
-    json_object,
     number_array,
     scaled,
-    state_names,
-    state_values,
-    states_to_dict,
-    time_step,
 )
 from pufferdp.models.files.json import Row
 
@@ -41,13 +35,13 @@ class _HiddenFile(StatesFile):
     start: str | Row = "stationary"
 
 
-class HiddenSeries(SeriesModel):
+class HiddenSeries(StatesModel):
     """A model that can be written as records drawn from the states of a hidden chain."""
 
     @property
     @abstractmethod
     def hidden(self) -> HiddenMarkov:
-        """The model in that form."""
+        """The model as records drawn from hidden states."""
 
     @property
     def hidden_steps(self) -> tuple[npt.NDArray[np.float64], Sequence[int], Start]:
@@ -180,18 +174,6 @@ class HiddenMarkov(HiddenSeries):
     """Row h holds the probabilities of the record's values in hidden state h."""
     start: Start = "stationary"
     """``"stationary"``, ``"any"`` (the guarantee covers every start) or the distribution of the first hidden state."""
-    states: tuple[str, ...] | None = None
-    """Names of the values that records have, the columns of ``emission``; without them they are 0..k-1."""
-    values: tuple[float, ...] | None = None
-    """A number for each value of a record, for sums and means."""
-    bins: tuple[float, ...] | None = None
-    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
-    step: str | float | None = None
-    """The time from one record to the next, as in "5min", or a number in the unit of the order column."""
-    fitted: dict[str, Any] | None = field(default=None, repr=False)
-    """Where the model was estimated from, if it was."""
-    checks: dict[str, Any] | None = field(default=None, repr=False)
-    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         hidden = MarkovChain(transition=self.transition, start=self.start)
@@ -215,14 +197,10 @@ class HiddenMarkov(HiddenSeries):
             "transition": hidden.transition,
             "start": hidden.start,
             "emission": read_only(scaled(emission)),
-            "states": state_names(self.states, k),
-            "values": state_values(self.values, k),
-            "step": time_step(self.step),
-            "checks": json_object(self.checks, "checks"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "bins", bin_edges(self.bins, k, self.states))
+        self.check_states(k)
 
     @property
     def size(self) -> int:
@@ -230,13 +208,8 @@ class HiddenMarkov(HiddenSeries):
         return int(self.emission.shape[1])
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the values of records, or their numbers."""
-        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
-
-    @property
     def hidden(self) -> HiddenMarkov:
-        """Itself, as it was given."""
+        """The model itself, as it was given."""
         return self
 
     @cached_property
@@ -271,7 +244,7 @@ class HiddenMarkov(HiddenSeries):
 
     @property
     def pair_records(self) -> npt.NDArray[np.int64]:
-        """The record of each pair."""
+        """The record value of each pair."""
         return self._pairs[1]
 
     def dependent(self, longest: int) -> int:
@@ -302,15 +275,11 @@ class HiddenMarkov(HiddenSeries):
         follow = shown.T.astype(float) @ moves.astype(float) @ shown.astype(float) > 0
         return ((np.asarray(follow), np.asarray(shown[first].any(axis=0))),)
 
-    def with_bins(self, edges: tuple[float, ...]) -> HiddenMarkov:
-        """This model, for numbers that bins turn into the values of its records."""
-        return replace(self, bins=edges)
-
     def to_dict(self) -> dict[str, Any]:
         """Both tables and the start, and how the values of records are called."""
         start = self.start if isinstance(self.start, str) else [float(p) for p in self.start]
         own = {"transition": self.transition.tolist(), "emission": self.emission.tolist(), "start": start}
-        return states_to_dict(self, **own)
+        return self.file_content(**own)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> HiddenMarkov:

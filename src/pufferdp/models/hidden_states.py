@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -25,14 +25,9 @@ from pufferdp.models.chain import (
     MarkovChain,
     Start,
     StatesFile,
-    bin_edges,
     check_distribution,
-    json_object,
     number_array,
     probability_rows,
-    state_names,
-    state_values,
-    states_to_dict,
     time_step,
 )
 from pufferdp.models.clock import MarkovClock, Tables, check_clock_reading, share_evenly, steps_in
@@ -73,20 +68,8 @@ class HiddenStates(HiddenSeries):
     start: Start = "stationary"
     """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the distribution of the first hidden
     state."""
-    states: tuple[str, ...] | None = None
-    """Names of the record values; without them they are 0..k-1."""
-    values: tuple[float, ...] | None = None
-    """A number for each record value, for sums and means."""
-    bins: tuple[float, ...] | None = None
-    """Edges that turned numbers into record values: value j is [bins[j], bins[j+1])."""
-    step: str | float | None = None
-    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     period: str | float | None = None
     """The time after which the matrices repeat, such as ``"24h"``; None for one matrix at all times."""
-    fitted: dict[str, Any] | None = field(default=None, repr=False)
-    """Where the model was estimated from, if it was."""
-    checks: dict[str, Any] | None = field(default=None, repr=False)
-    """What the data said about the model, where ``fit`` compared them."""
 
     def __post_init__(self) -> None:
         tables = self._checked_tables()
@@ -103,15 +86,11 @@ class HiddenStates(HiddenSeries):
             "transition": tables,
             "of": of,
             "start": MarkovChain(transition=np.eye(h), start=self.start).start,
-            "states": state_names(self.states, k),
-            "values": state_values(self.values, k),
-            "step": time_step(self.step),
             "period": time_step(self.period),
-            "checks": json_object(self.checks, "checks"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "bins", bin_edges(self.bins, k, self.states))
+        self.check_states(k)
 
     def _checked_tables(self) -> npt.NDArray[np.float64]:
         """The matrix, or the matrices of a period; rejects matrices without a period and a period without matrices."""
@@ -227,7 +206,7 @@ class HiddenStates(HiddenSeries):
             transition=pairs.transition,
             of=tuple(model.pair_records.tolist()),
             start="stationary" if stationary else pairs.start,
-            **{name: getattr(model, name) for name in ("states", "values", "bins", "step", "fitted", "checks")},
+            **model.names,
         )
 
     def _without_unvisited(self) -> HiddenStates:
@@ -243,11 +222,6 @@ class HiddenStates(HiddenSeries):
     def size(self) -> int:
         """The number of record values."""
         return max(self.of) + 1
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the record values, or their numbers."""
-        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
 
     @cached_property
     def kernels(self) -> Tables:
@@ -289,7 +263,7 @@ class HiddenStates(HiddenSeries):
             return None
         place = np.argsort(self.of)
         start = self.start if isinstance(self.start, str) else np.asarray(self.start)[place]
-        return MarkovChain(transition=self.kernels[0][np.ix_(place, place)], start=start, **self._names)
+        return MarkovChain(transition=self.kernels[0][np.ix_(place, place)], start=start, **self.names)
 
     @property
     def chains(self) -> tuple[MarkovChain, ...]:
@@ -304,11 +278,7 @@ class HiddenStates(HiddenSeries):
         assert self.period is not None
         place = np.argsort(self.of)
         tables = self.transition[:, place][:, :, place]
-        return MarkovClock(transitions=tables, period=self.period, **self._names)
-
-    @property
-    def _names(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("states", "values", "bins", "step", "fitted", "checks")}
+        return MarkovClock(transitions=tables, period=self.period, **self.names)
 
     @cached_property
     def hidden(self) -> HiddenMarkov:
@@ -320,7 +290,7 @@ class HiddenStates(HiddenSeries):
         if self._by_time:
             raise NotApplicableError("hidden states by time of day are not supported here; use a model without period")
         return HiddenMarkov(
-            transition=self.kernels[0], emission=np.eye(self.size)[list(self.of)], start=self.start, **self._names
+            transition=self.kernels[0], emission=np.eye(self.size)[list(self.of)], start=self.start, **self.names
         )
 
     @property
@@ -398,15 +368,11 @@ class HiddenStates(HiddenSeries):
         facts = super().public_facts(records)
         return [*facts, f"the time of each record within {self.period}"] if self._by_time else facts
 
-    def with_bins(self, edges: tuple[float, ...]) -> HiddenStates:
-        """This model, for numbers that bins turn into its record values."""
-        return replace(self, bins=edges)
-
     def to_dict(self) -> dict[str, Any]:
         """The content of the model's file."""
         start = self.start if isinstance(self.start, str) else [float(p) for p in self.start]
         own: dict[str, Any] = {"of": list(self.of), "transition": self.transition.tolist(), "start": start}
-        return states_to_dict(self, **(own if self.period is None else {**own, "period": self.period}))
+        return self.file_content(**(own if self.period is None else {**own, "period": self.period}))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> HiddenStates:

@@ -47,7 +47,7 @@ class ModelClass(RecordModel):
 
     @property
     def alternatives(self) -> tuple[RecordModel, ...]:
-        """The models of the class."""
+        """The models of the class, as they were given."""
         return self.models
 
     @property
@@ -67,7 +67,7 @@ class ModelClass(RecordModel):
 
     @property
     def values(self) -> tuple[float, ...] | None:
-        """A number for each label."""
+        """A number for each label, for sums and means."""
         return self.models[0].values
 
     @property
@@ -110,7 +110,7 @@ class ModelClass(RecordModel):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Every model by itself."""
+        """The content of the file: every model by itself."""
         return {"type": self.file_type, "models": [model.to_dict() for model in self.models]}
 
     @classmethod
@@ -136,7 +136,7 @@ class ModelClass(RecordModel):
 
 
 def _member(types: Mapping[str, type[Model]], raw: dict[str, Any], n: int, folder: Path | None) -> RecordModel:
-    """One model of the class."""
+    """One model of the class, from its part of the file."""
     try:
         built = records_of(types[raw["type"]].from_dict(raw, folder))
     except ValidationError as error:

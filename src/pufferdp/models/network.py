@@ -149,7 +149,7 @@ class BayesianNetwork(RecordModel):
 
     @cached_property
     def domains(self) -> tuple[tuple[str, ...], ...]:
-        """The states of each node."""
+        """The states of each node, in the order of the nodes."""
         return tuple(node.states for node in self.nodes)
 
     @cached_property
@@ -269,7 +269,7 @@ def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
 
 
 def _names(value: object, node: str) -> tuple[str, ...]:
-    """The parents of a node."""
+    """The names of the parents of a node."""
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
         raise ModelError(f"the parents of node {node!r} are {value!r}; they must be a list of names", value=value)
     parents = tuple(str(p) for p in value)
@@ -284,7 +284,7 @@ def _names(value: object, node: str) -> tuple[str, ...]:
 
 
 def _cut(name: str) -> str:
-    """A name in a sentence."""
+    """A name as it stands in a sentence."""
     return name if len(name) <= _LONGEST_NAMED else f"{name[:_LONGEST_NAMED]}…"
 
 

@@ -70,11 +70,7 @@ def sample_chain(
         if t in given:
             drawn[t] = given[t]
         else:
-            moves = chain.transition * ahead[t]
-            total = moves.sum(axis=1, keepdims=True)
-            # Series are never in a state from which nothing leads to what is known: its row stays as it was.
-            table = np.divide(moves, total, out=np.array(chain.transition), where=total > 0)
-            drawn[t] = draw_moves(drawn[t - 1], table, generator)
+            drawn[t] = draw_moves(drawn[t - 1], _towards(chain.transition, ahead[t]), generator)
     return drawn.T
 
 
@@ -100,7 +96,7 @@ def sample_hidden(
     """Independent series of a hidden chain, given some records: one row each; hidden states are drawn and forgotten."""
     size, length = whole(size, "size", least=0), whole(length)
     known = given or {}
-    ahead, reached = _hidden_ahead(model, length, known)
+    ahead, reached = _look_ahead(model.hidden_chain, length, known, model.emission)
     if not reached > -np.inf:
         raise impossible({f"record {t + 1}": model.labels[x] for t, x in sorted(known.items())})
     hidden = np.zeros(size, dtype=np.int64)
@@ -109,40 +105,22 @@ def sample_hidden(
         if t == 0:
             hidden = draw_alike(_start(model.hidden_chain) * ahead[0], size, generator)
         else:
-            moves = model.transition * ahead[t]
-            total = moves.sum(axis=1, keepdims=True)
-            table = np.divide(moves, total, out=np.array(model.transition), where=total > 0)
-            hidden = draw_moves(hidden, table, generator)
+            hidden = draw_moves(hidden, _towards(model.transition, ahead[t]), generator)
         drawn[t] = known[t] if t in known else draw_moves(hidden, model.emission, generator)
     return drawn.T
 
 
+def _towards(transition: Matrix, ahead: Distribution) -> Matrix:
+    """The distribution of the next state given what is known there and later."""
+    moves = transition * ahead
+    total = moves.sum(axis=1, keepdims=True)
+    # Series are never in a state from which nothing leads to what is known: its row stays as it was.
+    return np.asarray(np.divide(moves, total, out=np.array(transition), where=total > 0))
+
+
 def hidden_log_probability(model: HiddenMarkov, length: int, given: Mapping[int, int]) -> float:
     """The logarithm of the probability that these records have these values; minus infinity where it is 0."""
-    return _hidden_ahead(model, length, given)[1]
-
-
-def _hidden_ahead(model: HiddenMarkov, length: int, given: Mapping[int, int]) -> tuple[Matrix, float]:
-    """For each hidden state the probability of the records known there and later, scaled; and the logarithm of all."""
-    for t, x in given.items():
-        if not (0 <= t < length and 0 <= x < model.size):
-            raise ModelError(
-                f"record {t + 1} = {x} is known, and a series has {length} records with states 0 to {model.size - 1}",
-                value=dict(given),
-            )
-    ahead, logs = np.ones((length, len(model.transition))), 0.0
-    for t in range(length - 1, -1, -1):
-        if t + 1 < length:
-            ahead[t] = model.transition @ ahead[t + 1]
-        if t in given:
-            ahead[t] *= model.emission[:, given[t]]
-        most = float(ahead[t].max())
-        if most == 0:
-            return ahead, -np.inf
-        ahead[t] /= most
-        logs += float(np.log(most))
-    first = float(_start(model.hidden_chain) @ ahead[0])
-    return ahead, logs + float(np.log(first)) if first > 0 else -np.inf
+    return _look_ahead(model.hidden_chain, length, given, model.emission)[1]
 
 
 def chain_log_probability(chain: MarkovChain, length: int, given: Mapping[int, int]) -> float:
@@ -150,12 +128,20 @@ def chain_log_probability(chain: MarkovChain, length: int, given: Mapping[int, i
     return _look_ahead(chain, length, given)[1]
 
 
-def _look_ahead(chain: MarkovChain, length: int, given: Mapping[int, int]) -> tuple[Matrix, float]:
-    """For each record and state the probability of what is known there and later, scaled; and the logarithm of all."""
+def _look_ahead(
+    chain: MarkovChain, length: int, given: Mapping[int, int], shown: Matrix | None = None
+) -> tuple[Matrix, float]:
+    """For each record and state the probability of what is known there and later, scaled; and the logarithm of all.
+
+    ``shown`` has the probability of each record (column) in each state of the chain (row), where records are drawn from
+    hidden states; without it a record is the state itself.
+    """
+    shown = np.eye(chain.size) if shown is None else shown
     for t, x in given.items():
-        if not (0 <= t < length and 0 <= x < chain.size):
+        if not (0 <= t < length and 0 <= x < shown.shape[1]):
             raise ModelError(
-                f"record {t + 1} = {x} is known, and a series has {length} records with states 0 to {chain.size - 1}",
+                f"record {t + 1} = {x} is known, and a series has {length} records with states 0 to "
+                f"{shown.shape[1] - 1}",
                 value=dict(given),
             )
     ahead, logs = np.ones((length, chain.size)), 0.0
@@ -163,7 +149,7 @@ def _look_ahead(chain: MarkovChain, length: int, given: Mapping[int, int]) -> tu
         if t + 1 < length:
             ahead[t] = chain.transition @ ahead[t + 1]
         if t in given:
-            ahead[t, np.arange(chain.size) != given[t]] = 0.0
+            ahead[t] *= shown[:, given[t]]
         most = float(ahead[t].max())
         if most == 0:
             return ahead, -np.inf

@@ -115,7 +115,7 @@ class HeatMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A few words at a place."""
+    """A few words at a place of a chart."""
 
     x: float
     y: float
@@ -131,7 +131,7 @@ Layer = Line | Points | Bars | Range | Band | Rule | HeatMap | Text
 
 @dataclass(frozen=True, kw_only=True)
 class FigureData:
-    """What every figure has."""
+    """The title and the description of a figure."""
 
     title: str
     alt: str

@@ -17,13 +17,13 @@ class Medium(Flag):
     """Where something is shown."""
 
     BRIEF = auto()
-    """A terminal."""
+    """A terminal with the short form."""
     VERBOSE = auto()
     """A terminal that was asked for everything."""
     TERMINAL = BRIEF | VERBOSE
     NOTEBOOK = auto()
     REPORT = auto()
-    """An HTML file of its own."""
+    """A report in an HTML file of its own."""
     PAGES = NOTEBOOK | REPORT
     ALL = TERMINAL | NOTEBOOK | REPORT
 

@@ -24,7 +24,7 @@ import pufferdp
 from pufferdp.apps.web import jobs, pictures
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.inputs import Inputs
-from pufferdp.apps.web.worker import StoppedError, WorkerContext
+from pufferdp.apps.web.worker import StoppedError, WorkerContext, framed
 from pufferdp.apps.web.workers import Message, Worker
 from pufferdp.basics.progress import CHARGING
 from pufferdp.data.memory import MemoryFile
@@ -93,22 +93,21 @@ class Stopping(WorkerContext):
 
     def __init__(self, at: str) -> None:
         super().__init__(io.BytesIO())
-        self.at, self.steps, self.job = at, list[str](), 1
+        self.at, self.steps = at, list[str]()
 
     def __call__(self, words: str) -> None:
         self.steps.append(words)
         if words == self.at:
-            self.stop(1)
+            self.stop()
         elif words == CHARGING:
-            self.allow(1)
+            self.allow()
         super().__call__(words)
 
 
 def inputs() -> Inputs:
     """What a process was sent."""
     kept = Inputs()
-    for key, thing in NEEDS.items():
-        kept.keep(key, thing)
+    kept.keep(NEEDS, list(NEEDS))
     return kept
 
 
@@ -219,11 +218,6 @@ def test_whoever_leaves_or_ends_the_server(job: str, end: str, until: str, charg
     check_kept(books, job)
 
 
-def _frame(message: object) -> bytes:
-    content = pickle.dumps(message)
-    return len(content).to_bytes(8, "big") + content
-
-
 def _message(process: subprocess.Popen[bytes]) -> Message:
     assert process.stdout is not None
     size = int.from_bytes(process.stdout.read(8), "big")
@@ -243,14 +237,12 @@ def test_a_server_that_is_killed(said: str, blow: str, books: Path) -> None:
         start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None
-    for key, thing in NEEDS.items():
-        process.stdin.write(_frame(("keep", key, thing)))
-    process.stdin.write(_frame(("run", "release", arguments("release", books))))
+    process.stdin.write(framed(("run", "release", arguments("release", books), NEEDS, list(NEEDS))))
     process.stdin.flush()
     while _message(process)[0] != CHARGING:
         pass
     if said == "go":
-        process.stdin.write(_frame(("go", 1, None)))
+        process.stdin.write(framed(("go",)))
         process.stdin.flush()
     if blow == "pipes":
         process.stdin.close()

@@ -14,10 +14,11 @@ import httpx
 import pytest
 
 from pufferdp.apps.web import app as page
+from pufferdp.apps.web import workers
 from pufferdp.apps.web.app import bound, make_app
 from pufferdp.apps.web.guard import HEADERS, new_token
 from pufferdp.apps.web.inputs import Inputs
-from pufferdp.apps.web.worker import WorkerContext, _do
+from pufferdp.apps.web.worker import WorkerContext, do
 from pufferdp.basics.errors import ParameterError
 from tests.apps.web.conftest import BYTES, JSON
 from tests.fuzz.mutate import json_bytes
@@ -218,7 +219,7 @@ def test_an_error_of_the_page_itself_is_told_without_its_words(
     async def done(*arguments: object, **options: object) -> AsyncIterator[tuple[str, Any]]:
         yield "done", {"answer": 1}
 
-    monkeypatch.setattr(page.Worker, "run", done)
+    monkeypatch.setattr(workers.Worker, "run", done)
     monkeypatch.setattr(page.Workers, "warm", lambda self: None)
     if where == "a request":
         monkeypatch.setattr(page.Page, "_with_ledger", fail)
@@ -281,14 +282,13 @@ def test_work_that_breaks_says_whether_it_may_have_charged(charged: bool, capsys
     context = WorkerContext(io.BytesIO())
     sent: list[tuple[str, object]] = []
     context.send = lambda kind, value: sent.append((kind, value))  # type: ignore[method-assign]
-    context.begin()
     if charged:
-        context.allow(context.job)
+        context.allow()
 
     def job(*arguments: object) -> dict[str, Any]:
         raise ValueError(SECRET)
 
-    _do(job, Inputs(), context, {})
+    do(job, Inputs(), context, {})
     more = "; it may have been charged: look at the ledger" if charged else ""
     assert sent[-1] == ("broken", f"something went wrong that should not have: ValueError{more}")
     assert SECRET not in capsys.readouterr().err

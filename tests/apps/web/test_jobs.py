@@ -32,9 +32,8 @@ def test_workers_run_no_module_of_the_current_folder(
 
     async def start() -> None:
         worker = Worker()
-        await worker.start()
         try:
-            await asyncio.wait_for(worker._ready.wait(), 30)
+            await asyncio.wait_for(worker.ready(), 30)
         finally:
             await worker.close()
 
@@ -152,10 +151,9 @@ def test_who_goes_away_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
                 async for kind, _ in messages:
                     if kind == stop:
                         break
-            assert worker._process is not None
-            process = worker._process.pid
-            if worker._settling is not None:
-                await worker._settling
+            process = (await worker.ready()).pid
+            if worker.settling is not None:
+                await worker.settling
             return process
 
         try:

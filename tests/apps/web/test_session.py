@@ -19,22 +19,21 @@ def test_what_is_bundled_is_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(session, "MOST", 100)
     monkeypatch.setattr(session, "RESULTS", 3)
     kept = Session()
-    kept.keep_file(MemoryFile("week.csv", b"a" * 90), "week")
-    kept.keep_model(SessionModel("wearer.json", {}), "wearer")
-    keys = [kept.keep_file(MemoryFile("a.csv", b"a" * 60)) for _ in range(3)]
-    assert list(kept.files) == ["week", keys[-1]]
-    models = [kept.keep_model(SessionModel("m.json", {})) for _ in range(5)]
-    assert list(kept.models) == ["wearer", *models[-2:]]
+    kept.files.keep(MemoryFile("week.csv", b"a" * 90), "week")
+    kept.models.keep(SessionModel("wearer.json", {}), "wearer")
+    keys = [kept.files.keep(MemoryFile("a.csv", b"a" * 60)) for _ in range(3)]
+    assert list(kept.files.things) == ["week", keys[-1]]
+    models = [kept.models.keep(SessionModel("m.json", {})) for _ in range(5)]
+    assert list(kept.models.things) == ["wearer", *models[-2:]]
 
 
 def test_inputs_forget() -> None:
     inputs = Inputs()
     model = {"type": "markov_chain", "transition": [[0.5, 0.5], [0.5, 0.5]]}
+    inputs.keep({"a": model, "b": model}, ["a", "b"])
     for key in ("a", "b"):
-        inputs.keep(key, model)
         inputs.model(key)
-    inputs.forget("a")
-    inputs.forget("never there")
+    inputs.keep({}, ["b"])
     assert list(inputs.things) == list(inputs.models) == ["b"]
 
 
@@ -44,15 +43,15 @@ def test_the_same_question_of_a_file_is_scanned_once(monkeypatch: pytest.MonkeyP
     scanned = jobs.open_series
     monkeypatch.setattr(jobs, "open_series", lambda *given, **more: (scans.append("scan"), scanned(*given, **more))[1])
     inputs = Inputs()
-    inputs.keep("a", MemoryFile("a.csv", b"state,n\nx,1\ny,2\n"))
+    inputs.keep({"a": MemoryFile("a.csv", b"state,n\nx,1\ny,2\n")}, "a")
     context = WorkerContext(io.BytesIO())
     seen = [jobs.values(inputs, context, data="a", column="state") for _ in range(100)]
     assert len(scans) == 1 and all(said == seen[0] for said in seen)
     assert seen[0]["states"] == ["x", "y"]
     jobs.values(inputs, context, data="a", column="n")
     assert len(scans) == 2
-    inputs.forget("a")
-    inputs.keep("a", MemoryFile("a.csv", b"state\nz\n"))
+    inputs.keep({}, "")
+    inputs.keep({"a": MemoryFile("a.csv", b"state\nz\n")}, "a")
     assert jobs.values(inputs, context, data="a", column="state")["states"] == ["z"]
     assert len(inputs.looks) == 1
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferdp.assess.audit.priors import ChainPrior, NormalPrior, Prior, TablePrior, beliefs_of
+from pufferdp.assess.audit.priors import ChainPrior, NormalPrior, Prior, TablePrior, priors_of
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain
@@ -82,10 +82,10 @@ def test_densities_of_normal_records() -> None:
 
 
 def chains_of(model: Model) -> list[MarkovChain]:
-    return [prior.chain for prior in beliefs_of(model, 7) if isinstance(prior, ChainPrior)]
+    return [prior.chain for prior in priors_of(model, 7) if isinstance(prior, ChainPrior)]
 
 
-def test_beliefs_of_a_class_lie_in_it() -> None:
+def test_priors_of_a_class_lie_in_it() -> None:
     other = MarkovChain(transition=[[0.5, 0.5], [0.4, 0.6]], start="any")
     found = chains_of(MarkovClass(models=[STICKY, other]))
     assert [chain.start for chain in found] == ["stationary", "stationary"]
@@ -98,19 +98,19 @@ def test_beliefs_of_a_class_lie_in_it() -> None:
     (chain,) = chains_of(box)
     assert (chain.transition >= box.low - 1e-12).all()
     assert (chain.transition <= box.high + 1e-12).all()
-    assert len(beliefs_of(ModelClass(models=[TRIO, TRIO]))) == 2
-    (normal,) = beliefs_of(LimitedCorrelation(records=3, rho=0.2), clip=(0.0, 8.0))
+    assert len(priors_of(ModelClass(models=[TRIO, TRIO]))) == 2
+    (normal,) = priors_of(LimitedCorrelation(records=3, rho=0.2), clip=(0.0, 8.0))
     assert isinstance(normal, NormalPrior)
     assert normal.model.pearson((0, 1, 2)) == pytest.approx(0.2)
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ParameterError, match="length is missing"):
-        beliefs_of(STICKY)
+        priors_of(STICKY)
     with pytest.raises(ParameterError, match="clip is missing"):
-        beliefs_of(Gaussian(mean=[0], covariance=[[1]]))
+        priors_of(Gaussian(mean=[0], covariance=[[1]]))
     with pytest.raises(NotApplicableError, match="no distribution to draw from"):
-        beliefs_of(AnyGroups(largest=3))
+        priors_of(AnyGroups(largest=3))
 
 
 def test_names_and_values() -> None:

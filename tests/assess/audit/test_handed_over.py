@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pufferdp import MarkovChain, ParameterError, audit_mechanism
-from pufferdp.assess.audit.priors import beliefs_of, opposite_records, states_handed_over
+from pufferdp.assess.audit.priors import opposite_records, priors_of, states_handed_over
 from pufferdp.models.files.json import model_from_dict
 
 NAMED = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], states=["rest", "active"])
@@ -33,7 +33,7 @@ def test_states_are_handed_over_by_name() -> None:
     [(NAMED, ("rest", "active")), (NUMBERED, (0, 1)), (LEVELS, (10.0, 20.5))],
 )
 def test_what_stands_for_a_state(model: MarkovChain, states: tuple[object, ...]) -> None:
-    (prior,) = beliefs_of(model, 3)
+    (prior,) = priors_of(model, 3)
     handed = states_handed_over(prior)
     assert handed == states
     assert handed is not None and [type(x) for x in handed] == [type(x) for x in states]
@@ -42,7 +42,7 @@ def test_what_stands_for_a_state(model: MarkovChain, states: tuple[object, ...])
 
 def test_names_of_other_models() -> None:
     outcomes = [{"records": ["no", "no"], "probability": 0.5}, {"records": ["yes", "yes"], "probability": 0.5}]
-    (prior,) = beliefs_of(model_from_dict({"type": "joint", "values": ["no", "yes"], "outcomes": outcomes}))
+    (prior,) = priors_of(model_from_dict({"type": "joint", "values": ["no", "yes"], "outcomes": outcomes}))
     assert states_handed_over(prior) == ("no", "yes")
 
 

@@ -12,9 +12,8 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from pufferdp.assess.audit.mechanisms.function import GuardedFunction
-from pufferdp.assess.audit.mechanisms.limits import RunBudget
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
+from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunBudget
 from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 
 ROWS = np.array([[0, 1, 1], [0, 0, 1], [1, 1, 1], [0, 0, 0]])
@@ -124,7 +123,7 @@ def breaks_at_the_third(row, seen=[]):  # noqa: B006
         (lambda row: float("nan"), "call 1 gave back nan; finite numbers are expected"),
         (lambda row: [1.0, np.inf], "call 1 gave back inf; finite numbers are expected"),
         (breaks_at_the_third, "call 3 gave back nan"),
-        (grows, "call 2 gave back 2 numbers, and the calls before 1; an output has the same length every time"),
+        (grows, "call 2 gave back 2 numbers, and those before 1; an output has the same length every time"),
         (lambda row: [], "call 1 gave back 0 numbers; from 1 to 10,000 are expected"),
         (lambda row: np.zeros(1_000_000), "call 1 gave back 1,000,000 numbers; from 1 to 10,000 are expected"),
         (lambda row: np.zeros((2, 2)), "call 1 gave back an array of shape (2, 2) and type float64; a number, or"),
@@ -326,5 +325,5 @@ def test_diffprivlib_mechanisms():
 
 def test_it_prints_usefully():
     found = outside_mechanism(total, dp_loss=1)
-    assert isinstance(found, GuardedFunction)
-    assert repr(found).startswith("GuardedFunction(name='total', values=None, declared=1.0")
+    assert isinstance(found, OutsideMechanism)
+    assert repr(found).startswith("OutsideMechanism(name='total', values=None, declared=1.0")

@@ -21,7 +21,6 @@ from pufferdp import (
     plan,
     plan_redaction,
     release,
-    robustness,
     save_model,
     stream_leakage,
     verify,
@@ -150,8 +149,6 @@ def test_other_verbs_say_why_not():
         plan_redaction(MODEL, length=10, private=[5], epsilon=1.0)
     with pytest.raises(NotApplicableError, match="worked out for chains"):
         stream_leakage(MODEL, 0.1, length=10)
-    with pytest.raises(ModelError, match="records with states"):
-        robustness(MODEL, MODEL, epsilon=1.0, length=10)
     with pytest.raises(ParameterError, match="leave query= out"):
         leakage_of(MODEL, dp_epsilon=1, length=10, query="mean")
     with pytest.raises(ParameterError, match="length is missing"):

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.assess.audit.density import largest_log_ratio, percentile
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import number
@@ -19,6 +18,7 @@ from pufferdp.models.simulate import sample_normal
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.thesis import GALTON
 from pufferdp_papers.thesis.data import EPSILONS, squared_error
+from pufferdp_papers.thesis.density import largest_log_ratio, percentile
 
 SEED: Final = 2024
 SIZES: Final = (3, 5, 7)

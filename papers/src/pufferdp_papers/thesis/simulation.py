@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from pufferdp.assess.audit.audit import audit_mechanism
-from pufferdp.assess.audit.density import simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
 from pufferdp.assess.audit.priors import ChainPrior
 from pufferdp.publish.answers.queries import Query
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.thesis.chains import even_chain, leaks
+from pufferdp_papers.thesis.density import simulate_leakage
 
 SEED: Final = 2025
 CHAIN_RECORDS: Final = 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,56 +12,54 @@ from pufferdp.apps.flags import advised, methods
 from pufferdp.apps.outputs import Outputs, plain_json
 
 
-def fit(
-    data: options.Data,
-    column: options.Column,
+@dataclass(frozen=True, kw_only=True)
+class Fitting:
+    """Which family of models is fitted, and how."""
+
     confidence: Annotated[
         str | None, typer.Option("--confidence", help="Write a class that contains the truth with this probability.")
-    ] = None,
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
-    by: options.By = None,
-    restart: options.Restart = None,
-    independent: options.Independent = False,
-    missing: options.Missing = "refuse",
-    first: options.First = None,
-    last: options.Last = None,
-    bins: options.Bins = None,
-    start: Annotated[str, typer.Option("--start", help="Start of the fitted chain: stationary or any.")] = "stationary",
+    ] = None
+    start: Annotated[str, typer.Option("--start", help="Start of the fitted chain: stationary or any.")] = "stationary"
     states: Annotated[
         str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
-    ] = None,
+    ] = None
     family: Annotated[
         str,
         typer.Option(
             "--family", help="auto (chosen on held-out records), chain, clock, memory, hidden or ar1 (real numbers)."
         ),
-    ] = "auto",
+    ] = "auto"
     clock: Annotated[
         str | None,
         typer.Option(
             "--clock", help="Slots of a time-of-day model: hour (of the day), day (of the week), or slots in a day."
         ),
-    ] = None,
+    ] = None
     prior: Annotated[
         str | None,
         typer.Option("--prior", help="Number added to every transition count (private fits: 0.5 by default)."),
-    ] = None,
+    ] = None
     memory: Annotated[
         str | None, typer.Option("--memory", help="Order of the chain: how many records the next one depends on.")
-    ] = None,
-    hidden: Annotated[str | None, typer.Option("--hidden", help="Hidden states for each value.")] = None,
+    ] = None
+    hidden: Annotated[str | None, typer.Option("--hidden", help="Hidden states for each value.")] = None
     as_states: Annotated[
         bool, typer.Option("--as-states", help="Take the numbers of the column as states, however many there are.")
-    ] = False,
-    checks: Annotated[
-        bool, typer.Option("--checks/--no-checks", help="Ask whether the model describes the data.")
-    ] = True,
+    ] = False
+    checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Ask whether the model describes the data.")] = (
+        True
+    )
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
-    ] = None,
-    ledger: options.LedgerPlace = None,
-    dataset: options.DatasetName = None,
+    ] = None
+
+
+def fit(
+    data: options.Data,
+    column: options.Column,
+    rows: options.Rows,
+    fitting: Fitting,
+    account: options.Account,
     out: Annotated[str | None, typer.Option("--out", help="Write the model to this file.")] = None,
     figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,
@@ -73,42 +72,29 @@ def fit(
     from pufferdp.publish.fits.publication import fit as make_fit
     from pufferdp.report.pages.fits import fit_chart
 
-    if start not in ("stationary", "any"):
-        raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
-    if figure is not None and (dp_epsilon is not None or not checks):
+    if fitting.start not in ("stationary", "any"):
+        raise ParameterError(f"start is {fitting.start!r}; it must be stationary or any", value=fitting.start)
+    states = None if fitting.states is None else fitting.states.split(",")
+    named = {name: getattr(fitting, name) for name in ("confidence", "memory", "hidden", "prior", "dp_epsilon")}
+    numbers = {name: None if value is None else options.number(name, value) for name, value in named.items()}
+    if figure is not None and (fitting.dp_epsilon is not None or not fitting.checks):
         raise ParameterError(
             f"figure is {figure!r}, but a fit without checks has none to draw: leave it out, or --dp-epsilon and "
             "--no-checks",
             value=figure,
         )
     out = options.out_file(out, "model.json")
-    outputs = Outputs({"out": out, "figure": figure}, sources={"the data": data}, ledger=ledger, overwrite=overwrite)
+    outputs = Outputs(
+        {"out": out, "figure": figure}, sources={"the data": data}, ledger=account.ledger, overwrite=overwrite
+    )
     with options.progress(scanned) as progress:
         result = outputs.make(
             lambda: make_fit(
                 data,
                 column=column,
-                order=options.order_of(order, rows_in_order),
-                by=by,
-                restart=options.distance_of(restart),
-                independent=independent,
-                missing=missing,
-                first=first,
-                last=last,
-                bins=bins,
-                confidence=None if confidence is None else options.number("confidence", confidence),
-                start=start,
-                states=None if states is None else states.split(","),
-                clock=clock,
-                family=family,
-                memory=None if memory is None else options.number("memory", memory),
-                hidden=None if hidden is None else options.number("hidden", hidden),
-                prior=None if prior is None else options.number("prior", prior),
-                as_states=as_states,
-                checks=checks,
-                dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
-                ledger=ledger,
-                dataset=dataset,
+                **rows.arguments(),
+                **{**vars(fitting), **numbers, "states": states},
+                **vars(account),
                 progress=progress,
             )
         )

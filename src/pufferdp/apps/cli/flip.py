@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,9 +13,40 @@ from pufferdp.apps.outputs import Outputs, silence
 from pufferdp.basics.errors import ParameterError
 
 
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """How the records of a series are flipped."""
+
+    optimise: Annotated[
+        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
+    ] = False
+    noise_chain: Annotated[
+        str | None,
+        typer.Option(
+            "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What is written of a privatised series."""
+
+    out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None
+    certificate: Annotated[
+        str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
+    ] = None
+    report: options.ReportFile = None
+    overwrite: options.Overwrite = False
+
+
 def flip(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a chain or a list of chains.")],
     epsilon: options.Epsilon,
+    rows: options.Rows,
+    channel: Channel,
+    account: options.CheckedAccount,
+    files: Files,
     data: Annotated[
         str | None, typer.Argument(help="CSV or Parquet file, or - for a stream of CSV lines; none with --length.")
     ] = None,
@@ -23,33 +55,6 @@ def flip(
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: show the design for this many records.")
     ] = None,
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
-    by: options.By = None,
-    restart: options.Restart = None,
-    independent: options.Independent = False,
-    missing: options.Missing = "refuse",
-    first: options.First = None,
-    last: options.Last = None,
-    bins: options.Bins = None,
-    optimise: Annotated[
-        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
-    ] = False,
-    noise_chain: Annotated[
-        str | None,
-        typer.Option(
-            "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
-        ),
-    ] = None,
-    ledger: options.LedgerPlace = None,
-    dataset: options.DatasetName = None,
-    accept_misfit: options.AcceptMisfit = False,
-    out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None,
-    certificate: Annotated[
-        str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
-    ] = None,
-    report: options.ReportFile = None,
-    overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -60,24 +65,24 @@ def flip(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
-    out = options.out_file(out, f"{options.stem(data)}.flipped.csv")
+    out = options.out_file(files.out, f"{options.stem(data)}.flipped.csv")
     outputs = Outputs(
-        {"out": out, "certificate": certificate, "report": report},
-        sources={"the data": data, "the model": model, "the chain of the noise": noise_chain},
-        ledger=ledger,
-        overwrite=overwrite,
+        {"out": out, "certificate": files.certificate, "report": files.report},
+        sources={"the data": data, "the model": model, "the chain of the noise": channel.noise_chain},
+        ledger=account.ledger,
+        overwrite=files.overwrite,
         whole=("certificate",),
     )
     prior, number = load_model(model), options.guaranteed(epsilon)
-    noise = None if noise_chain is None else load_model(noise_chain)
+    noise = None if channel.noise_chain is None else load_model(channel.noise_chain)
     if data is None or length is not None:
-        if ledger is not None or dataset is not None:
+        if account.ledger is not None or account.dataset is not None:
             raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
         records = checks.length((length or "").strip())
         with options.progress() as progress:
             progress("choosing the channel")
             design = design_flips(
-                prior, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
+                prior, number, length=records, adversary=adversary, optimise=channel.optimise, noise_chain=noise
             )
             content = design.to_dict()
             with outputs.delivery(content) as delivery:
@@ -91,25 +96,19 @@ def flip(
         "column": column,
         "epsilon": number,
         "adversary": adversary,
-        "order": options.order_of(order, rows_in_order),
-        "by": by,
-        "missing": missing,
-        "first": first,
-        "last": last,
-        "bins": bins,
-        "optimise": optimise,
+        **rows.arguments(),
+        "optimise": channel.optimise,
         "noise_chain": noise,
         "sampler": options.sampler_of(seed),
-        "ledger": ledger,
-        "dataset": dataset,
-        "accept_misfit": accept_misfit,
+        **vars(account),
     }
     if data == "-":
         from pufferdp.publish.flips.publication import flip_stream
 
-        for name, value in (("out", out), ("restart", restart)):
+        for name, value in (("out", out), ("restart", request.pop("restart"))):
             if value is not None:
                 raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
+        del request["independent"]
         if as_json:
             raise ParameterError("a stream goes to stdout, which cannot also carry --json; use --certificate FILE")
         if sys.stdin is None or sys.stdout is None:
@@ -124,7 +123,7 @@ def flip(
             delivery.json("certificate", content["certificate"])
             delivery.show(
                 content,
-                lambda: f"{result}\n{options.balance_text(ledger, dataset)}".rstrip(),
+                lambda: f"{result}\n{options.balance_text(account)}".rstrip(),
                 as_json=False,
                 stream=sys.stderr,
             )
@@ -140,10 +139,8 @@ def flip(
         result = outputs.make(
             lambda: make_flip(
                 data,
-                restart=options.distance_of(restart),
-                independent=independent,
                 out=out,
-                overwrite=overwrite,
+                overwrite=files.overwrite,
                 progress=progress,
                 **request,
             )
@@ -156,8 +153,8 @@ def flip(
                 lambda: "\n".join(
                     (
                         f"{result}",
-                        f"{options.balance_text(ledger, dataset)}Series: {content['out']}",
-                        options.kept_text(certificate, delivery, "certificate"),
+                        f"{options.balance_text(account)}Series: {content['out']}",
+                        options.kept_text(files.certificate, delivery, "certificate"),
                     )
                 ).rstrip(),
                 as_json,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,34 +12,28 @@ from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 
 
+@dataclass(frozen=True, kw_only=True)
+class FlowSecret:
+    """What a released flow hides."""
+
+    privacy: options.PrivacyName = "joint"
+    add: options.Sum = False
+    centre_only: options.CentreOnly = False
+
+
 def flow(
     data: Annotated[str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain in the centre of the orbit.")],
     column: options.Column,
     eta: options.Eta,
     tau: options.Tau,
-    privacy: options.PrivacyName = "joint",
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
-    by: options.By = None,
-    restart: options.Restart = None,
-    independent: options.Independent = False,
-    missing: options.Missing = "refuse",
-    first: options.First = None,
-    last: options.Last = None,
-    bins: options.Bins = None,
-    add: options.Sum = False,
-    centre_only: options.CentreOnly = False,
+    rows: options.Rows,
+    secret: FlowSecret,
+    account: options.Account,
+    shown: options.Shown,
     mechanism: options.MechanismName = None,
     beta: options.Beta = "0.05",
-    ledger: options.LedgerPlace = None,
-    dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
-    figure: options.FigureFile = None,
-    report: options.ReportFile = None,
-    overwrite: options.Overwrite = False,
-    seed: options.Seed = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Release how a process moves between states, without its fine structure or any one step."""
     from pufferdp.models.files.json import load_model
@@ -47,10 +42,10 @@ def flow(
     out = options.out_file(out, "flow.json")
     # A release that cannot be kept is not made.
     outputs = Outputs(
-        {"out": out, "figure": figure, "report": report},
+        {"out": out, "figure": shown.figure, "report": shown.report},
         sources={"the data": data, "the model": model},
-        ledger=ledger,
-        overwrite=overwrite,
+        ledger=account.ledger,
+        overwrite=shown.overwrite,
     )
     prior = load_model(model)
     with options.progress() as progress:
@@ -61,26 +56,16 @@ def flow(
                 column=column,
                 eta=options.number("eta", eta),
                 tau=options.number("tau", tau),
-                privacy=privacy,
-                order=options.order_of(order, rows_in_order),
-                by=by,
-                restart=options.distance_of(restart),
-                independent=independent,
-                missing=missing,
-                first=first,
-                last=last,
-                bins=bins,
-                add=add,
-                centre_only=centre_only,
+                **rows.arguments(),
+                **vars(secret),
                 mechanism=mechanism,
                 beta=options.number("beta", beta),
-                sampler=options.sampler_of(seed),
-                ledger=ledger,
-                dataset=dataset,
+                sampler=options.sampler_of(shown.seed),
+                **vars(account),
                 progress=progress,
             )
         )
-        options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json)
+        options.deliver(result, outputs, progress, _draw, account, out, shown.as_json)
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:

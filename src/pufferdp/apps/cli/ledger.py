@@ -184,7 +184,7 @@ def charge_(
             Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=longest, ranges=ranges, facts={"note": note}),
             identity=identity,
         )
-        total = options.balance_text(place, dataset)
+        total = options.balance_text(options.Account(ledger=place, dataset=dataset))
     words = f"Charged as row {receipt.position} of data set {dataset!r}."
     charged = receipt.to_dict()
     with outputs.delivery({"charged": charged}, charged) as delivery:

@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, get_args, get_type_hints
 
 import typer
 
@@ -18,6 +20,7 @@ from pufferdp.apps.flags import flags
 from pufferdp.apps.outputs import ON_SCREEN, SCREEN, Delivery, Outputs
 from pufferdp.basics.errors import ParameterError, PufferdpError
 from pufferdp.basics.words import visible
+from pufferdp.data.reading_options import Option, ReadingOptions
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
@@ -41,51 +44,12 @@ Data = Annotated[
 Column = Annotated[
     str, typer.Option("--column", help="Column with states or numbers; a,b reads two as pairs (fit, release).")
 ]
-Order = Annotated[
-    str | None, typer.Option("--order", help="Column to sort by; needed where a column of the data holds times.")
-]
-RowsInOrder = Annotated[
-    bool, typer.Option("--rows-in-order", help="In place of --order: state that the rows are in time order already.")
-]
-By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
-Restart = Annotated[
-    str | None,
-    typer.Option(
-        "--restart", help="Treat what follows a longer gap as independent: 8h, or a number in the unit of --order."
-    ),
-]
-Independent = Annotated[
-    bool,
-    typer.Option(
-        "--independent", help="Treat what --by or --restart separates as independent, even if it does not look so."
-    ),
-]
-
-
-First = Annotated[
-    str | None,
-    typer.Option(
-        "--from", help="Read from this place of --order on: a number, a date or a time. The series goes on before it."
-    ),
-]
-Last = Annotated[
-    str | None,
-    typer.Option("--to", help="Read up to and including this place of --order; a date is the whole day."),
-]
-Missing = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        help="Missing values: reject them (refuse), or keep them as unobserved time steps (keep).",
-        autocompletion=_one_of("refuse", "keep"),
-    ),
-]
 Queries = Annotated[
     list[str],
     typer.Option(
         "--query",
-        help="count:STATE, histogram, frequency, sum, mean, quantile:.5,.9, median, min, max, transitions or cross; "
-        "several make a table.",
+        help="count:STATE, histogram, frequency, sum, mean, variance, quantile:.5,.9, median, min, max, transitions or "
+        "cross; several make a table.",
     ),
 ]
 Per = Annotated[
@@ -98,9 +62,6 @@ Split = Annotated[
 Sizes = Annotated[
     str,
     typer.Option("--sizes", help="Records of each group of a table: exact publishes the number, hidden leaves it out."),
-]
-Bins = Annotated[
-    str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
 ]
 Clip = Annotated[tuple[str, str] | None, typer.Option("--clip", help="Range of the numbers of a sum or mean.")]
 SecretsFile = Annotated[
@@ -171,6 +132,69 @@ Overwrite = Annotated[
 ]
 
 
+Rows = ReadingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Where a release is charged."""
+
+    ledger: LedgerPlace = None
+    dataset: DatasetName = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedAccount(Account):
+    """Where a release is charged, and whether it is made although the data contradict the model."""
+
+    accept_misfit: AcceptMisfit = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What is drawn, written and printed of a result."""
+
+    figure: FigureFile = None
+    report: ReportFile = None
+    overwrite: Overwrite = False
+    seed: Seed = None
+    as_json: AsJson = False
+
+
+def _typer_option(kind: Any) -> Any:
+    """The type of an option that the data layer declares, as typer reads it; any other type as it is."""
+    declared = next((each for each in get_args(kind)[1:] if isinstance(each, Option)), None)
+    if declared is None:
+        return kind
+    words = _one_of(*declared.choices) if declared.choices else None
+    return Annotated[get_args(kind)[0], typer.Option(declared.flag, help=declared.help, autocompletion=words)]
+
+
+def expanded(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb whose groups of options, which are dataclasses, are parameters one by one, as typer reads them."""
+    parameters, groups = list[Parameter](), dict[str, Any]()
+    for name, parameter in signature(verb, eval_str=True).parameters.items():
+        if not is_dataclass(parameter.annotation):
+            kind = _typer_option(parameter.annotation)
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
+            continue
+        groups[name] = group = parameter.annotation
+        hints = get_type_hints(group, include_extras=True)
+        for field in fields(group):
+            default = Parameter.empty if field.default is MISSING else field.default
+            kind = _typer_option(hints[field.name])
+            parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+
+    def run(**given: Any) -> None:
+        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        verb(**given, **made)
+
+    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(run)["__signature__"] = Signature(parameters)
+    return run
+
+
 def number(name: str, value: str) -> float:
     """A number from the command line, or a refusal that names the option."""
     try:
@@ -210,13 +234,6 @@ def warn(text: str) -> None:
             print(f"pufferdp: warning: {visible(flags(text))}", file=sys.stderr, flush=True)
 
 
-def order_of(order: str | None, rows_in_order: bool) -> str | None:
-    """The order of the rows, as the library takes it."""
-    if rows_in_order and order is not None:
-        raise ParameterError(f"--order {order} and --rows-in-order are both given; use one of them", value=order)
-    return "rows" if rows_in_order else order
-
-
 def out_file(out: str | None, name: str) -> str | None:
     """Where the output goes: the file that is named, or one of this name in the folder that is."""
     return os.path.join(out, name) if out and os.path.isdir(out) else out
@@ -232,19 +249,18 @@ def numbers(name: str, value: str) -> list[float]:
     return [number(name, part) for part in value.split(",")]
 
 
-def epsilon_of(
-    value: str, ledger: str | None, dataset: str | None, first: str | None = None, last: str | None = None
-) -> float:
+def epsilon_of(value: str, account: Account, rows: Rows) -> float:
     """The guarantee. ``left`` is refused with what is left: a guarantee is read and typed, never guessed."""
     if value.strip() != "left":
         return guaranteed(value)
-    if ledger is None or dataset is None:
+    dataset, first, last = account.dataset, rows.first, rows.last
+    if account.ledger is None or dataset is None:
         raise ParameterError("epsilon is 'left'; it must be a number, and no ledger says what is left", value=value)
     from pufferdp.basics.checks import MOST_RECORDS
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.ledger.refusals import down
 
-    with Ledger(ledger) as budget_ledger:
+    with Ledger(account.ledger) as budget_ledger:
         longest = budget_ledger.dataset(dataset).longest or MOST_RECORDS
         ranges = budget_ledger.ranges(dataset, first=first, last=last, otherwise="order")
         remaining = budget_ledger.remaining(
@@ -265,16 +281,6 @@ def pair(value: tuple[str, str] | None) -> tuple[float, float] | None:
     return None if value is None else (number("lower clip", value[0]), number("upper clip", value[1]))
 
 
-def distance_of(value: str | None) -> str | float | None:
-    """A duration, or a number in the order column's unit."""
-    if value is None:
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
 def sampler_of(seed: str | None) -> Any:
     """Where noise comes from: None stands for the operating system."""
     if seed is None:
@@ -291,17 +297,17 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
         delivery.show(result, lambda: text, as_json)
 
 
-def balance_text(ledger: str | None, dataset: str | None) -> str:
+def balance_text(account: Account) -> str:
     """A line about where the data set stands after a release that was charged; nothing where none was."""
-    if ledger is None or dataset is None:
+    if account.ledger is None or account.dataset is None:
         return ""
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.report.pages.ledger import balance_words
     from pufferdp.report.text import blocks_text
 
     try:
-        with Ledger(ledger) as budget_ledger:
-            return blocks_text([balance_words(budget_ledger.dataset(dataset))]) + "\n"
+        with Ledger(account.ledger) as budget_ledger:
+            return blocks_text([balance_words(budget_ledger.dataset(account.dataset))]) + "\n"
     except PufferdpError as error:  # the release is made, and is shown all the same
         return f"What is left of the budget could not be read: {error}.\n"
 
@@ -317,7 +323,7 @@ class Certified(Protocol):
     """What a verb published, with its certificate."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The option for the file of the whole answer."""
 
 
 def deliver(
@@ -325,7 +331,7 @@ def deliver(
     outputs: Outputs,
     progress: Callable[[str], None],
     draw: Callable[[dict[str, Any], Path], None],
-    account: tuple[str | None, str | None],
+    account: Account,
     out: str | None,
     as_json: bool,
     signer: Signer | None = None,
@@ -337,7 +343,7 @@ def deliver(
         outputs: where it goes.
         progress: told what is going on.
         draw: makes the figure of a certificate.
-        account: the ledger and the data set, where it was charged.
+        account: where it was charged.
         out: the file, as it was named.
         as_json: whether JSON is shown.
         signer: who signs the certificate, where anybody does.
@@ -346,9 +352,7 @@ def deliver(
     content |= outputs.signature(signer, content["certificate"])
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         delivery.json("out", content)
-        delivery.show(
-            content, lambda: f"{result}\n{balance_text(*account)}{kept_text(out, delivery)}".rstrip(), as_json
-        )
+        delivery.show(content, lambda: f"{result}\n{balance_text(account)}{kept_text(out, delivery)}".rstrip(), as_json)
         progress("drawing")
         delivery.write("figure", lambda path: draw(content["certificate"], path))
         progress("writing the report")
@@ -406,7 +410,7 @@ class Progress:
             self._thread.start()
 
     def stop(self) -> None:
-        """End, and clear the line."""
+        """End the progress and clear its line."""
         self._done.set()
         if self._stream is not None:
             self._thread.join()

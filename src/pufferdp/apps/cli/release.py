@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -59,56 +60,70 @@ def release_each(
             delivery.show(content, lambda: f"{result}{where}", as_json)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Priors:
+    """The model of all records, or one for each person."""
+
+    model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None
+    models: Annotated[
+        str | None,
+        typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What is guaranteed, and the noise for it."""
+
+    epsilon: options.Epsilon
+    adversary: options.AdversaryName = "bdp"
+    unit: options.UnitName = None
+    secrets: options.SecretsFile = None
+    delta: options.Delta = None
+    mechanism: options.MechanismName = None
+    beta: options.Beta = "0.05"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableShape:
+    """The rows of a table, and how its queries share the DP loss."""
+
+    per: options.Per = None
+    groups: Annotated[
+        str | None, typer.Option("--groups", help="The rows of --per person or COLUMN: a,b,c or a file of names.")
+    ] = None
+    split: options.Split = None
+    sizes: options.Sizes = "exact"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Where the answer goes, and who signs it."""
+
+    out: Annotated[
+        str | None,
+        typer.Option("--out", help="Write answer and certificate to this JSON file; a table also to .csv or .parquet."),
+    ] = None
+    sign: Annotated[
+        str | None, typer.Option("--sign", help="Private Ed25519 key (PEM) that signs the certificate.")
+    ] = None
+
+
 def release(
     data: options.Data,
     column: options.Column,
     query: options.Queries,
-    epsilon: options.Epsilon,
-    model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None,
-    models: Annotated[
-        str | None,
-        typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
-    ] = None,
-    unit: options.UnitName = None,
-    adversary: options.AdversaryName = "bdp",
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
-    by: options.By = None,
-    restart: options.Restart = None,
-    independent: options.Independent = False,
-    missing: options.Missing = "refuse",
-    first: options.First = None,
-    last: options.Last = None,
-    bins: options.Bins = None,
+    guarantee: Guarantee,
+    priors: Priors,
+    rows: options.Rows,
+    table: TableShape,
+    account: options.CheckedAccount,
+    shown: options.Shown,
+    files: Files,
     id: Annotated[
         str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
     ] = None,
-    secrets: options.SecretsFile = None,
     clip: options.Clip = None,
-    per: options.Per = None,
-    groups: Annotated[
-        str | None, typer.Option("--groups", help="The rows of --per person or COLUMN: a,b,c or a file of names.")
-    ] = None,
-    split: options.Split = None,
-    sizes: options.Sizes = "exact",
-    mechanism: options.MechanismName = None,
-    beta: options.Beta = "0.05",
-    delta: options.Delta = None,
-    ledger: options.LedgerPlace = None,
-    dataset: options.DatasetName = None,
-    accept_misfit: options.AcceptMisfit = False,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", help="Write answer and certificate to this JSON file; a table also to .csv or .parquet."),
-    ] = None,
-    figure: options.FigureFile = None,
-    report: options.ReportFile = None,
-    overwrite: options.Overwrite = False,
-    sign: Annotated[
-        str | None, typer.Option("--sign", help="Private Ed25519 key (PEM) that signs the certificate.")
-    ] = None,
-    seed: options.Seed = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Release an answer with noise that meets the guarantee, and its certificate; with --models, one for each person.
 
@@ -121,73 +136,52 @@ def release(
     from pufferdp.publish.release import release as make_release
     from pufferdp.publish.signatures import Signer
 
-    if (model is None) == (models is None):
+    if (priors.model is None) == (priors.models is None):
         raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
-    if models is not None:
-        for name, value in {
-            "--bins": bins,
-            "--id": id,
-            "--secrets": secrets,
-            "--delta": delta,
-            "--unit": unit,
-            "--figure": figure,
-            "--report": report,
-            "--per": per or None,
-            "--groups": groups,
-            "--split": split,
-            "--sizes": None if sizes == "exact" else sizes,
-            "--sign": sign,
-        }.items():
-            if value is not None:
-                raise ParameterError(f"{name} goes with --model, not with --models", value=value)
-        if len(query) > 1:
-            raise ParameterError(
-                "several queries make a table, which has one model for all its people: use --model, or ask one query"
-            )
+    asked_rows = rows.arguments()
+    bins = asked_rows.pop("bins")
     request: dict[str, Any] = {
         "column": column,
         "query": query[0],
-        "epsilon": options.epsilon_of(epsilon, ledger, dataset, first, last),
-        "adversary": adversary,
-        "order": options.order_of(order, rows_in_order),
-        "by": by,
-        "restart": options.distance_of(restart),
-        "independent": independent,
-        "missing": missing,
-        "first": first,
-        "last": last,
+        "epsilon": options.epsilon_of(guarantee.epsilon, account, rows),
+        "adversary": guarantee.adversary,
+        **asked_rows,
         "clip": options.pair(clip),
-        "mechanism": mechanism,
-        "beta": options.number("beta", beta),
-        "sampler": options.sampler_of(seed),
-        "ledger": ledger,
-        "dataset": dataset,
-        "accept_misfit": accept_misfit,
+        "mechanism": guarantee.mechanism,
+        "beta": options.number("beta", guarantee.beta),
+        "sampler": options.sampler_of(shown.seed),
+        **vars(account),
     }
-    if models is not None:
-        return release_each(data, models, request, out, overwrite, as_json)
+    if priors.models is not None:
+        single = {"bins": bins, "id": id, "secrets": guarantee.secrets, "delta": guarantee.delta}
+        single |= {"unit": guarantee.unit, "figure": shown.figure, "report": shown.report, "per": table.per or None}
+        single |= {"groups": table.groups, "split": table.split, "sign": files.sign}
+        single["sizes"] = None if table.sizes == "exact" else table.sizes
+        _check_one_query_each(single, query)
+        return release_each(data, priors.models, request, files.out, shown.overwrite, shown.as_json)
+    model = priors.model
     assert model is not None
-    out = options.out_file(out, "release.json")
-    own = None if secrets is None else load_secrets(secrets)
-    asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": per or None, "groups": groups}
-    asked["sizes"] = sizes
-    asked |= {"split": options.numbers("split", split)} if split is not None else {}
+    out = options.out_file(files.out, "release.json")
+    own = None if guarantee.secrets is None else load_secrets(guarantee.secrets)
+    asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": table.per or None}
+    asked |= {"groups": table.groups, "sizes": table.sizes}
+    asked |= {"split": options.numbers("split", table.split)} if table.split is not None else {}
     # A release that cannot be kept is not made.
-    places = {"out": out, "figure": figure, "report": report}
-    table = asks_table(asked["query"], per)
-    parted = out is not None and table and certificate_file(out) is not None
+    places = {"out": out, "figure": shown.figure, "report": shown.report}
+    tabled = asks_table(asked["query"], table.per)
+    parted = out is not None and tabled and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
         places,
-        sources={"the data": data, "the model": model, "the secrets": secrets, "the key": sign},
-        ledger=ledger,
-        overwrite=overwrite,
+        sources={"the data": data, "the model": model, "the secrets": guarantee.secrets, "the key": files.sign},
+        ledger=account.ledger,
+        overwrite=shown.overwrite,
         whole=("out", "certificate") if parted else ("out",),
         together=parted,
     )
-    if out is not None and not table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
+    if out is not None and not tabled and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
         raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
-    signer = None if sign is None else Signer(sign)
+    signer = None if files.sign is None else Signer(files.sign)
     prior = load_model(model)
     with options.progress(scanned) as progress, outputs.reserved_spaces("out") as reserved_space:
         result = outputs.make(
@@ -197,17 +191,28 @@ def release(
                 bins=bins,
                 id=id,
                 secrets=own,
-                delta=0.0 if delta is None else options.number("delta", delta),
-                unit=unit,
+                delta=0.0 if guarantee.delta is None else options.number("delta", guarantee.delta),
+                unit=guarantee.unit,
                 reserved_space=reserved_space,
                 **{**request, **asked},
                 progress=progress,
             )
         )
-        if table:
-            deliver_table(result, outputs, progress, (ledger, dataset), out, as_json, signer)
+        if tabled:
+            deliver_table(result, outputs, progress, account, out, shown.as_json, signer)
         else:
-            options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)
+            options.deliver(result, outputs, progress, _draw, account, out, shown.as_json, signer)
+
+
+def _check_one_query_each(single: Mapping[str, object], query: Sequence[str]) -> None:
+    """Reject options of one release where each person gets a release, and several queries, which make a table."""
+    for name, value in single.items():
+        if value is not None:
+            raise ParameterError(f"--{name} goes with --model, not with --models", value=value)
+    if len(query) > 1:
+        raise ParameterError(
+            "several queries make a table, which has one model for all its people: use --model, or ask one query"
+        )
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:
@@ -230,7 +235,7 @@ def deliver_table(
     result: TableRelease,
     outputs: Outputs,
     progress: options.Progress,
-    account: tuple[str | None, str | None],
+    account: options.Account,
     out: str | None,
     as_json: bool,
     signer: Signer | None = None,
@@ -257,7 +262,7 @@ def deliver_table(
             if out is not None:
                 shown = {"out": f"Table: {out}", "certificate": f"Certificate: {certificate}"}
                 where = "\n".join(line for name, line in shown.items() if delivery.has(name))
-            return f"{result}\n{options.balance_text(*account)}{where}".rstrip()
+            return f"{result}\n{options.balance_text(account)}{where}".rstrip()
 
         delivery.show(content, text, as_json)
         if as_json:  # the text has them

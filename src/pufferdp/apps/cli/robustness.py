@@ -9,13 +9,12 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
+from pufferdp.data import reading_options
 
 
 def robustness(
     model: Annotated[str, typer.Argument(help="Model file (JSON) the guarantee was made for.")],
-    alternative: Annotated[
-        str, typer.Option("--alternative", "--belief", help="Model file (JSON) that the adversary uses.")
-    ],
+    alternative: Annotated[str, typer.Option("--alternative", help="Model file (JSON) that the adversary uses.")],
     epsilon: options.Epsilon,
     length: Annotated[str | None, typer.Option("--length", help="Records in the series, for chains.")] = None,
     drift: Annotated[
@@ -77,9 +76,9 @@ def check(
     model: Annotated[str, typer.Argument(help="Model file (JSON) of a series of states.")],
     data: options.Data,
     column: options.Column,
-    order: options.Order = None,
-    by: options.By = None,
-    missing: options.Missing = "refuse",
+    order: reading_options.Order = None,
+    by: reading_options.By = None,
+    missing: reading_options.Missing = "refuse",
     epsilon: Annotated[str, typer.Option("--epsilon", help="Guarantee for which the noise is planned.")] = "1",
     query: Annotated[
         str | None, typer.Option("--query", help="A count, count:STATE; by default the worst count of all states.")

@@ -32,7 +32,7 @@ from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.connections import SLOW, PromptProtocol, body_time
 from pufferdp.apps.web.guard import Guard, broken_words, new_token
 from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
-from pufferdp.apps.web.workers import Worker, Workers
+from pufferdp.apps.web.workers import Workers
 from pufferdp.basics import scratch
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
 from pufferdp.basics.unexpected import stack_text
@@ -60,7 +60,7 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        warm = asyncio.create_task(page.workers.plan.start())
+        warm = asyncio.create_task(page.workers.by_name["plan"].ready())
         yield
         await warm
         await page.workers.close()
@@ -96,30 +96,30 @@ class Job:
     """One kind of work: what its request must hold, and which worker does it."""
 
     request: type[requests.JobRequest]
-    worker: Callable[[Workers], Worker]
+    worker: str
 
 
 JOBS: Final = {
-    "values": Job(requests.ValuesRequest, lambda workers: workers.work),
-    "fit": Job(requests.FitRequest, lambda workers: workers.work),
-    "plan": Job(requests.PlanRequest, lambda workers: workers.plan),
-    "errors": Job(requests.PlanRequest, lambda workers: workers.side),
-    "release": Job(requests.ReleaseRequest, lambda workers: workers.work),
-    "leakage": Job(requests.LeakageRequest, lambda workers: workers.side),
-    "series": Job(requests.SeriesRequest, lambda workers: workers.work),
-    "design": Job(requests.DesignRequest, lambda workers: workers.side),
-    "redact": Job(requests.RedactRequest, lambda workers: workers.work),
-    "table_plan": Job(requests.TablePlanRequest, lambda workers: workers.plan),
-    "table": Job(requests.TableRequest, lambda workers: workers.work),
-    "flip_plan": Job(requests.FlipPlanRequest, lambda workers: workers.plan),
-    "flip": Job(requests.FlipRequest, lambda workers: workers.work),
-    "estimate": Job(requests.EstimateRequest, lambda workers: workers.work),
-    "flow_plan": Job(requests.FlowPlanRequest, lambda workers: workers.plan),
-    "flow": Job(requests.FlowRequest, lambda workers: workers.work),
-    "stream": Job(requests.StreamRequest, lambda workers: workers.side),
-    "audit": Job(requests.AuditRequest, lambda workers: workers.side),
-    "ledger": Job(requests.LedgerRequest, lambda workers: workers.work),
-    "ledger_verify": Job(requests.LedgerRequest, lambda workers: workers.work),
+    "values": Job(requests.ValuesRequest, "work"),
+    "fit": Job(requests.FitRequest, "work"),
+    "plan": Job(requests.PlanRequest, "plan"),
+    "errors": Job(requests.PlanRequest, "side"),
+    "release": Job(requests.ReleaseRequest, "work"),
+    "leakage": Job(requests.LeakageRequest, "side"),
+    "series": Job(requests.SeriesRequest, "work"),
+    "design": Job(requests.DesignRequest, "side"),
+    "redact": Job(requests.RedactRequest, "work"),
+    "table_plan": Job(requests.TablePlanRequest, "plan"),
+    "table": Job(requests.TableRequest, "work"),
+    "flip_plan": Job(requests.FlipPlanRequest, "plan"),
+    "flip": Job(requests.FlipRequest, "work"),
+    "estimate": Job(requests.EstimateRequest, "work"),
+    "flow_plan": Job(requests.FlowPlanRequest, "plan"),
+    "flow": Job(requests.FlowRequest, "work"),
+    "stream": Job(requests.StreamRequest, "side"),
+    "audit": Job(requests.AuditRequest, "side"),
+    "ledger": Job(requests.LedgerRequest, "work"),
+    "ledger_verify": Job(requests.LedgerRequest, "work"),
 }
 
 
@@ -134,8 +134,8 @@ class Page:
         demo = files("pufferdp.apps.demo")
         week = MemoryFile(f"{commands.TOUR}/week.csv", (demo / "week.csv").read_bytes())
         wearer = json.loads((demo / "wearer.json").read_text(encoding="utf-8"))
-        self.session.keep_file(week, "week")
-        self.session.keep_model(SessionModel(f"{commands.TOUR}/wearer.json", wearer), "wearer")
+        self.session.files.keep(week, "week")
+        self.session.models.keep(SessionModel(f"{commands.TOUR}/wearer.json", wearer), "wearer")
 
     async def index(self, request: Request) -> Response:
         """The document that the address leads to; everything else is a script, a style or a call."""
@@ -169,29 +169,23 @@ class Page:
         if content is None:
             return _too_large(name)
         arguments = {"name": name, "content": content}
-        if what == "verify":
-            return self._job_lines(
-                self.workers.work, "verify", arguments | {"place": self.ledger}, {}, lambda result: result
-            )
-        if what == "model":
-            return self._job_lines(
-                self.workers.work, "model", arguments, {}, lambda result: self._keep_model(name, result, None)
-            )
-        if what == "certificate":
-            return self._job_lines(
-                self.workers.work, what, arguments, {}, lambda result: self._keep_certificate(name, result)
-            )
+        finishers: Mapping[str, Finish] = {
+            "verify": lambda result: result,
+            "model": lambda result: self._keep_model(name, result, None),
+            "certificate": lambda result: self._keep_certificate(name, result),
+        }
+        if what in finishers:
+            more = {"place": self.ledger} if what == "verify" else {}
+            return self._job_lines("work", what, arguments | more, {}, finishers[what])
         try:
             file = MemoryFile(name, content)
         except PufferdpError as error:
             return _refusal(error)
-        return self._job_lines(
-            self.workers.work,
-            "columns",
-            arguments,
-            {},
-            lambda result: {**result, "key": self.session.keep_file(file), "name": name},
-        )
+
+        def keep(result: dict[str, Any]) -> dict[str, Any]:
+            return {**result, "key": self.session.files.keep(file), "name": name}
+
+        return self._job_lines("work", "columns", arguments, {}, keep)
 
     async def do(self, request: Request) -> Response:
         """Work that is asked for in JSON; what it says comes line by line."""
@@ -212,7 +206,7 @@ class Page:
             return JSONResponse({"error": "; ".join(plain_errors(error)[:3]), "kind": "ParameterError"}, 400)
         except PufferdpError as error:
             return _refusal(error)
-        return self._job_lines(JOBS[name].worker(self.workers), name, given, needs, self._finish(name, arguments))
+        return self._job_lines(JOBS[name].worker, name, given, needs, self._finish(name, arguments))
 
     def _with_ledger(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""
@@ -250,8 +244,8 @@ class Page:
 
         def flipped(result: dict[str, Any]) -> dict[str, Any]:
             file = result.pop("file")
-            series = session.keep_file(MemoryFile(f"flipped-{_base_name(file.name)}", file.content))
-            certificate = session.keep_certificate(SessionModel("certificate.json", result["certificate"]))
+            series = session.files.keep(MemoryFile(f"flipped-{_base_name(file.name)}", file.content))
+            certificate = session.certificates.keep(SessionModel("certificate.json", result["certificate"]))
             return {**result, "flipped": {"data": series, "certificate": certificate}}
 
         finishers: Mapping[str, Finish] = {"fit": fitted, "release": released, "redact": redacted, "flip": flipped}
@@ -270,21 +264,21 @@ class Page:
         return finished
 
     def _keep_certificate(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
-        return {"key": self.session.keep_certificate(SessionModel(name, result["certificate"])), "name": name}
+        return {"key": self.session.certificates.keep(SessionModel(name, result["certificate"])), "name": name}
 
     def _keep_model(self, name: str, result: dict[str, Any], fit: dict[str, Any] | None) -> dict[str, Any]:
-        key = self.session.keep_model(SessionModel(name, result["model"], fit))
+        key = self.session.models.keep(SessionModel(name, result["model"], fit))
         made = {"model.json": _json(result.pop("model"))} if fit is not None else {}
         result.pop("model", None)
         return _with_downloads(self.session, {**result, "key": key, "name": name}, made)
 
     def _job_lines(
-        self, worker: Worker, job: str, arguments: dict[str, Any], needs: Mapping[str, object], finish: Finish
+        self, worker: str, job: str, arguments: dict[str, Any], needs: Mapping[str, object], finish: Finish
     ) -> Response:
         self.workers.warm()
 
         async def lines() -> AsyncGenerator[bytes]:
-            async with aclosing(worker.run(job, arguments, needs)) as messages:
+            async with aclosing(self.workers.by_name[worker].run(job, arguments, needs)) as messages:
                 async for kind, value in messages:
                     try:
                         if kind in ("done", "part") and value is not None:
@@ -299,8 +293,8 @@ class Page:
         return Lines(lines())
 
     async def download(self, request: Request) -> Response:
-        """Something that was made."""
-        made = self.session.downloads.get(request.path_params["key"], {}).get(request.path_params["name"])
+        """The content of a file that was made here."""
+        made = self.session.downloads.things.get(request.path_params["key"], {}).get(request.path_params["name"])
         if made is None:
             return _not_found(request, KeyError("made"))
         name = made.name.encode("ascii", "replace").decode().replace('"', "_").replace("\\", "_")
@@ -390,7 +384,7 @@ def _with_downloads(session: Session, result: dict[str, Any], made: dict[str, st
         for name, text in made.items()
         if text
     }
-    return {**result, "made": {"key": session.keep_downloads(downloads), "names": list(downloads)}}
+    return {**result, "made": {"key": session.downloads.keep(downloads), "names": list(downloads)}}
 
 
 def _text(content: object) -> str:

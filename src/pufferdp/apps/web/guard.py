@@ -41,7 +41,7 @@ class Guard:
         self._app, self._token, self._hosts = app, token, frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or say why not."""
+        """Answer a request, or say why it is rejected."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":

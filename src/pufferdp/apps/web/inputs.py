@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.basics.errors import CertificateError
@@ -54,16 +54,14 @@ class Inputs:
         self.looks.move_to_end(key)
         return self.looks[key]
 
-    def keep(self, key: str, thing: object) -> None:
-        """Something that later jobs name by its key."""
-        self.things[key] = thing
-
-    def forget(self, key: str) -> None:
-        """Something that no job names any more, unless it is sent again."""
-        self.things.pop(key, None)
-        self.models.pop(key, None)
-        for look in [look for look in self.looks if key in look]:
-            del self.looks[look]
+    def keep(self, new: Mapping[str, object], needed: Collection[str]) -> None:
+        """Things that a job names by their keys; what it does not need is forgotten until it is sent again."""
+        self.things.update(new)
+        for key in self.things.keys() - set(needed):
+            del self.things[key]
+            self.models.pop(key, None)
+            for look in [look for look in self.looks if key in look]:
+                del self.looks[look]
 
     def file(self, key: str) -> MemoryFile:
         """A file that the server sent before the job that names it."""
@@ -102,20 +100,52 @@ class Inputs:
         return self.lengths[key]
 
 
-def answer_folder(ledger: str | None) -> AnswerFolder | None:
-    """Where a charged answer will be kept, tried; None where nothing is charged."""
-    if ledger is None:
-        return None
-    answers = AnswerFolder.of(ledger)
-    answers.check()
-    return answers
+Published = TypeVar("Published", bound="Certified")
 
 
-def keep_answer(
-    answers: AnswerFolder | None, content: dict[str, Any], series: MemoryFile | None = None
-) -> list[str] | None:
-    """The files of a charged answer; None where nothing was charged."""
-    return None if answers is None else answers.keep(content["certificate"]["ledger"], content, series)
+class Certified(Protocol):
+    """A release of any type, with its certificate."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the release as JSON has it."""
+
+
+def publish(
+    inputs: Inputs,
+    progress: JobContext,
+    arguments: Mapping[str, Any],
+    make: Callable[..., Published],
+    series: Callable[[Published], MemoryFile | None] = lambda made: None,
+    **asked: Any,
+) -> tuple[Published, dict[str, Any], list[str] | None]:
+    """A release, its content, and the files that hold it where it was charged; None where nothing was.
+
+    The folder for charged answers is tried before anything is made.
+
+    Args:
+        inputs: the files and models of this process.
+        progress: told what is going on.
+        arguments: the request: data, model, ledger and data set.
+        make: the function of the library.
+        series: the series that belongs to the answer, where one does.
+        **asked: what else the function is given.
+    """
+    ledger = arguments["ledger"]
+    answers = None if ledger is None else AnswerFolder.of(ledger)
+    if answers is not None:
+        answers.check()
+    made = make(
+        inputs.file(arguments["data"]),
+        model=inputs.model(arguments["model"]),
+        ledger=ledger,
+        dataset=arguments["dataset"],
+        progress=progress,
+        **asked,
+    )
+    content = made.to_dict()
+    kept = None if answers is None else answers.keep(content["certificate"]["ledger"], content, series(made))
+    progress("writing the report")
+    return made, content, kept
 
 
 def decorate(parts: dict[str, Callable[[], Any]], charged: bool) -> dict[str, Any]:

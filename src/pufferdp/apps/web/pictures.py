@@ -72,7 +72,7 @@ def budget(dataset: dict[str, Any], releases: list[dict[str, Any]], theme: str) 
 
 
 def calendar(dataset: DataSet, theme: str) -> Specification:
-    """What was charged where."""
+    """The figure of what was charged in which interval."""
     return vega(budget_calendar(dataset), theme)
 
 

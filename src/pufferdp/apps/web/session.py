@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.memory import MemoryFile
@@ -38,91 +38,56 @@ class SessionModel:
     """What a fit was asked, where it is one."""
 
 
-@dataclass
+class Store(Generic[T]):
+    """Things by an identifier that nobody can guess or choose; the oldest are forgotten where there are too many.
+
+    Args:
+        name: what messages call such a thing.
+        most: the size of all of them together.
+        size: the size of one; by default 1.
+    """
+
+    def __init__(self, name: str, most: int, size: Callable[[T], int] = lambda thing: 1) -> None:
+        self.name, self.most, self.size = name, most, size
+        self.things = dict[str, T]()
+        self.bundled = set[str]()
+        """What the page comes with: it is never forgotten."""
+
+    def keep(self, thing: T, bundled: str | None = None) -> str:
+        """Keep a thing, under a key of its own where it is bundled; its key."""
+        key = bundled or secrets.token_urlsafe(12)
+        if bundled is not None:
+            self.bundled.add(bundled)
+        self.things[key] = thing
+        while sum(map(self.size, self.things.values())) > self.most:
+            oldest = next((old for old in self.things if old not in self.bundled and old != key), None)
+            if oldest is None:
+                break
+            del self.things[oldest]
+        return key
+
+    def __getitem__(self, key: str) -> T:
+        if key not in self.things:
+            raise DataError(f"the {self.name} is no longer here; choose it again")
+        return self.things[key]
+
+
 class Session:
-    """Files and models by an identifier that nobody can guess or choose."""
+    """What one run of the server was given and has made."""
 
-    files: OrderedDict[str, MemoryFile] = field(default_factory=OrderedDict)
-    models: OrderedDict[str, SessionModel] = field(default_factory=OrderedDict)
-    certificates: OrderedDict[str, SessionModel] = field(default_factory=OrderedDict)
-    """Certificates of flipped series."""
-    downloads: OrderedDict[str, dict[str, Download]] = field(default_factory=OrderedDict)
-    bundled: set[str] = field(default_factory=set)
-    """What the page comes with: it is never forgotten."""
-
-    def keep_file(self, file: MemoryFile, key: str | None = None) -> str:
-        """Keep an upload, or under a key what is bundled; the oldest uploads are deleted."""
-        key = self._key(key)
-        self.files[key] = file
-        while sum(len(upload.content) for upload in self.files.values()) > MOST and self._forget(self.files, key):
-            pass
-        return key
-
-    def keep_model(self, model: SessionModel, key: str | None = None) -> str:
-        """Keep a model, or under a key a bundled one; the oldest is forgotten where there are too many."""
-        key = self._key(key)
-        self.models[key] = model
-        while len(self.models) > RESULTS and self._forget(self.models, key):
-            pass
-        return key
-
-    def keep_certificate(self, certificate: SessionModel) -> str:
-        """Keep a certificate; the oldest is forgotten where there are too many."""
-        key = _new()
-        self.certificates[key] = certificate
-        while len(self.certificates) > RESULTS:
-            self.certificates.popitem(last=False)
-        return key
-
-    def _key(self, bundled: str | None) -> str:
-        if bundled is None:
-            return _new()
-        self.bundled.add(bundled)
-        return bundled
-
-    def _forget(self, things: OrderedDict[str, T], latest: str) -> bool:
-        """Forget the oldest that may be; False where there is none."""
-        for key in things:
-            if key not in self.bundled and key != latest:
-                del things[key]
-                return True
-        return False
-
-    def keep_downloads(self, downloads: dict[str, Download]) -> str:
-        """Keep the files of one result, by their names."""
-        key = _new()
-        self.downloads[key] = downloads
-        while len(self.downloads) > RESULTS:
-            self.downloads.popitem(last=False)
-        return key
-
-    def file(self, key: str) -> MemoryFile:
-        """An upload, or a word that it is gone."""
-        if key not in self.files:
-            raise DataError("the file is no longer here; choose it again")
-        return self.files[key]
-
-    def model(self, key: str) -> SessionModel:
-        """A model, or a word that it is gone."""
-        if key not in self.models:
-            raise DataError("the model is no longer here; choose it again")
-        return self.models[key]
-
-    def certificate(self, key: str) -> SessionModel:
-        """A certificate, or a word that it is gone."""
-        if key not in self.certificates:
-            raise DataError("the certificate is no longer here; choose it again")
-        return self.certificates[key]
+    def __init__(self) -> None:
+        self.files = Store[MemoryFile]("file", MOST, lambda file: len(file.content))
+        self.models = Store[SessionModel]("model", RESULTS)
+        self.certificates = Store[SessionModel]("certificate", RESULTS)
+        """Certificates of flipped series."""
+        self.downloads = Store[dict[str, Download]]("result", RESULTS)
+        """The files of each result, by their names."""
 
     def needs(
         self, *, data: str | None = None, model: str | None = None, certificate: str | None = None
     ) -> dict[str, object]:
         """What a job works on, by key."""
-        inputs: dict[str, object] = {} if data is None else {data: self.file(data)}
+        inputs: dict[str, object] = {} if data is None else {data: self.files[data]}
         if model is not None:
-            inputs[model] = self.model(model).content
-        return inputs if certificate is None else inputs | {certificate: self.certificate(certificate).content}
-
-
-def _new() -> str:
-    return secrets.token_urlsafe(12)
+            inputs[model] = self.models[model].content
+        return inputs if certificate is None else inputs | {certificate: self.certificates[certificate].content}

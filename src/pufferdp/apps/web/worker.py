@@ -1,4 +1,7 @@
-"""The process of a worker: reads jobs from stdin, writes what they say to stdout, ends when stdin does."""
+"""The process of a worker: reads jobs from stdin, writes what they say to stdout, ends when stdin does.
+
+A message is eight bytes with the length of what follows, and a pickled tuple that begins with its kind.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,6 @@ from pufferdp.basics.unexpected import stack_text
 if TYPE_CHECKING:
     from pufferdp.apps.web.inputs import Inputs
 
-READY: Final = "ready"
-"""The first message of a process."""
 QUICK: Final = 0.1
 """Seconds between two words of progress."""
 
@@ -30,32 +31,36 @@ class StoppedError(Exception):
     """Nobody waits for this job any more."""
 
 
+def framed(message: object) -> bytes:
+    """A message as it is written to a pipe."""
+    content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return len(content).to_bytes(8, "big") + content
+
+
 class WorkerContext:
-    """What a job may say while it works; saying anything is also where it stops when it should.
+    """What one job may say while it works; saying anything is also where it stops when it should.
 
     Before a charge the server is asked. It says go, or stop; from go on the job runs to its end, whether anybody still
     listens or not.
     """
 
     def __init__(self, out: BinaryIO) -> None:
-        self._out, self._told = out, 0.0
-        self._answered = threading.Condition()
-        self.job = 0
-        """The number of the job that is being done."""
-        self._stopped = 0
-        self._allowed = 0
-
-    def begin(self) -> None:
-        """The next job; its first word is told."""
-        self.job, self._told = self.job + 1, 0.0
+        self._out, self._last = out, 0.0
+        self._answered = threading.Event()
+        self._stopped = False
+        self.charged = False
+        """Whether the job may have charged, and must go on to its end."""
 
     def __call__(self, words: str) -> None:
-        """Progress, in a few words; quick steps are not told."""
+        """Progress, in a few words; quick steps are left out."""
         self._check()
         if words == CHARGING:
-            self._ask()
-        elif time.monotonic() - self._told > QUICK:
-            self._told = time.monotonic()
+            if not self.charged:
+                self.send(CHARGING, None)
+                self._answered.wait()
+                self._check()
+        elif time.monotonic() - self._last > QUICK:
+            self._last = time.monotonic()
             self.send("progress", words)
 
     def part(self, content: dict[str, Any]) -> None:
@@ -63,79 +68,61 @@ class WorkerContext:
         self._check()
         self.send("part", content)
 
-    def stop(self, job: int) -> None:
-        """Nobody waits for the jobs up to this number."""
-        with self._answered:
-            self._stopped = max(self._stopped, job)
-            self._answered.notify_all()
+    def stop(self) -> None:
+        """Nobody waits for the job."""
+        self._stopped = True
+        self._answered.set()
 
-    def allow(self, job: int) -> None:
-        """The job of this number may charge."""
-        with self._answered:
-            self._allowed = job
-            self._answered.notify_all()
-
-    @property
-    def charged(self) -> bool:
-        """Whether the job may have charged, and must go on to its end."""
-        return self._allowed == self.job
-
-    def _ask(self) -> None:
-        if self.charged:
-            return
-        self.send(CHARGING, None)
-        with self._answered:
-            self._answered.wait_for(lambda: self.charged or self._stopped >= self.job)
-        self._check()
+    def allow(self) -> None:
+        """The job may charge, and then goes on to its end."""
+        self.charged = True
+        self._answered.set()
 
     def _check(self) -> None:
-        if self._stopped >= self.job and not self.charged:
+        if self._stopped and not self.charged:
             raise StoppedError
 
     def send(self, kind: str, value: object) -> None:
-        """Write a message for the server at once: its length in eight bytes, then the pickle."""
-        content = pickle.dumps((kind, value), protocol=pickle.HIGHEST_PROTOCOL)
+        """Write a message for the server at once."""
         try:
-            self._out.write(len(content).to_bytes(8, "big") + content)
+            self._out.write(framed((kind, value)))
             self._out.flush()
         except OSError:
             if not self.charged:
                 raise
 
 
+Queued = tuple[WorkerContext, str, dict[str, Any], dict[str, object], list[str]]
+"""A job: its context, name and arguments, what it needs for the first time, and the keys of all that it needs."""
+
+
 def main() -> None:
     """Do jobs one after the other until stdin ends; what a job raises is a message like any other."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between messages
-    jobs: SimpleQueue[tuple[str, Any, Any] | None] = SimpleQueue()
-    context = WorkerContext(out)
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, context), daemon=True).start()
+    jobs: SimpleQueue[Queued | None] = SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, out), daemon=True).start()
     from pufferdp.apps.web.inputs import Inputs
     from pufferdp.apps.web.jobs import JOBS
 
     inputs = Inputs()
-    context.send(READY, None)
-    while (message := jobs.get()) is not None:
-        kind, name, content = message
-        del message  # or an upload stays here until the next job
-        if kind == "keep":
-            inputs.keep(name, content)
-        elif kind == "forget":
-            inputs.forget(name)
-        else:
-            context.begin()
-            with until_delivered() as signals:
-                _do(JOBS[name], inputs, context, content)
-            if signals:
-                break
-        del content
+    WorkerContext(out).send("ready", None)
+    while (queued := jobs.get()) is not None:
+        context, name, arguments, new, keys = queued
+        inputs.keep(new, keys)
+        del queued, new  # or an upload stays here until the next job
+        with until_delivered() as signals:
+            do(JOBS[name], inputs, context, arguments)
+        if signals:
+            break
+        del arguments
 
 
-def _do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerContext, content: dict[str, Any]) -> None:
+def do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerContext, arguments: dict[str, Any]) -> None:
     """One job, with a word of how it ended."""
     try:
         context("starting")
-        context.send("done", job(inputs, context, **content))
+        context.send("done", job(inputs, context, **arguments))
     except StoppedError:
         context.send("done", None)
     except PufferdpError as error:
@@ -147,17 +134,20 @@ def _do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerConte
         context.send("broken", f"something went wrong that should not have: {type(error).__name__}{charged}")
 
 
-def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], context: WorkerContext) -> None:
+def _listen(source: BinaryIO, jobs: SimpleQueue[Queued | None], out: BinaryIO) -> None:
+    """Queue jobs as they come, and tell the latest one to stop or to charge: the server sends one at a time."""
+    context = WorkerContext(out)
     while len(head := source.read(8)) == 8:
-        message = pickle.loads(source.read(int.from_bytes(head, "big")))
-        if message[0] == "stop":
-            context.stop(message[1])
-        elif message[0] == "go":
-            context.allow(message[1])
+        kind, *content = pickle.loads(source.read(int.from_bytes(head, "big")))
+        if kind == "stop":
+            context.stop()
+        elif kind == "go":
+            context.allow()
         else:
-            jobs.put(message)
-        del message
-    context.stop(sys.maxsize)  # the server is gone
+            context = WorkerContext(out)
+            jobs.put((context, *content))
+        del content
+    context.stop()  # the server is gone
     jobs.put(None)
 
 

@@ -15,7 +15,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind, quoted_value
 from pufferdp.bounds.channels.many_states import randomised_response
@@ -31,9 +31,6 @@ from pufferdp.publish.series import Series
 CONFIDENCE: Final = 0.95
 BLOCKS: Final = 40
 """Blocks that a series is cut into, to see how much success varies between them."""
-_DISTRIBUTIONS: Final = 4096
-"""Records whose distributions are looked at where the start is not stationary."""
-_SETTLED: Final = 1e-13
 
 
 def dp_success(epsilon: float, odds: float = 1.0) -> float:
@@ -62,10 +59,10 @@ def prior_odds(model: MarkovChain, length: int) -> float:
         for step in range(1, length):
             after = distribution @ model.transition
             worst = max(worst, float(after.max()))
-            if abs(after - distribution).max() < _SETTLED:
+            if abs(after - distribution).max() < 1e-13:  # it has settled
                 break
             distribution = after
-            if step == _DISTRIBUTIONS:
+            if step == 4096:  # it may still change after as many records as are looked at
                 return math.inf
     return worst / (1 - worst) if worst < 1 else math.inf
 
@@ -83,26 +80,23 @@ class Success:
     confidence: float = CONFIDENCE
 
     @property
-    def implied_epsilon(self) -> float:
+    def charged(self) -> float:
         """The ε that this success charges."""
         return implied_epsilon(self.success)
 
+    @property
+    def charged_low(self) -> float | None:
+        """The ε at the lower end of the interval."""
+        return None if self.low is None else implied_epsilon(self.low)
+
+    @property
+    def charged_high(self) -> float | None:
+        """The ε at the upper end of the interval."""
+        return None if self.high is None else implied_epsilon(self.high)
+
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp attack --json`` prints it; null for infinite."""
-
-        def finite(value: float | None) -> float | None:
-            return None if value is None or not math.isfinite(value) else value
-
-        return {
-            "attacker": self.attacker,
-            "success": self.success,
-            "low": self.low,
-            "high": self.high,
-            "charged": finite(self.implied_epsilon),
-            "charged_low": finite(None if self.low is None else implied_epsilon(self.low)),
-            "charged_high": finite(None if self.high is None else implied_epsilon(self.high)),
-            "records": self.records,
-        }
+        return json_values(self, "attacker success low high charged charged_low charged_high records")
 
 
 def measure(attacker: str, hits: npt.NDArray[np.bool_], confidence: float = CONFIDENCE) -> Success:
@@ -187,20 +181,9 @@ class AttackReport(Paged):
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp attack --json`` prints."""
         rho = self.channel.tolist()
-        return {
-            "attacks": [attack.to_dict() for attack in self.attacks],
-            "lower": self.lower,
-            "exact": _finite(self.exact),
-            "upper": _finite(self.upper),
-            "losses": {name: _finite(loss) for name, loss in self.losses.items()},
-            "bounds": self.bounds,
-            "prior_odds": _finite(self.odds),
-            "rho": [rho[0][1], rho[1][0]] if len(rho) == 2 else rho,
-            "length": self.length,
-            "runs": self.runs,
-            "record": self.record,
-            "confidence": self.confidence,
-        }
+        values = json_values(self, "attacks lower exact upper losses bounds length runs record confidence")
+        odds = self.odds if math.isfinite(self.odds) else None
+        return {**values, "prior_odds": odds, "rho": [rho[0][1], rho[1][0]] if len(rho) == 2 else rho}
 
 
 def proved_loss(successes: Sequence[Success], hits: Sequence[npt.NDArray[np.bool_]], odds: float) -> float:
@@ -211,10 +194,6 @@ def proved_loss(successes: Sequence[Success], hits: Sequence[npt.NDArray[np.bool
     if not math.isfinite(odds) or best <= 0:
         return 0.0
     return max(0.0, math.log(best / (1 - best)) - math.log(odds)) if best < 1 else math.inf
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
 
 
 _AT_ONCE: Final = 2_000_000

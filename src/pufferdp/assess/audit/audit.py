@@ -13,7 +13,6 @@ import numpy as np
 
 from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordDistributions
-from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunBudget, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
     FlippedSeries,
@@ -23,7 +22,8 @@ from pufferdp.assess.audit.mechanisms.ours import (
     known_mechanism,
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
-from pufferdp.assess.audit.priors import Prior, beliefs_of, opposite_records, states_handed_over
+from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunBudget, RunsEndedError
+from pufferdp.assess.audit.priors import Prior, opposite_records, priors_of, states_handed_over
 from pufferdp.assess.audit.search import (
     Budget,
     ComputedFinding,
@@ -38,7 +38,7 @@ from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import MechanismError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_values
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.curve_forms import EVERY_ALGORITHM
 from pufferdp.models.base import Model
@@ -86,23 +86,8 @@ class AuditAttack(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp audit --json`` prints it."""
-        return {
-            "adversary": str(self.adversary),
-            "record": self.record,
-            "knows": self.knows,
-            "event": self.event,
-            "concludes": self.concludes,
-            "instead": self.instead,
-            "shares": list(self.shares),
-            "low": self.low,
-            "high": self.high,
-            "runs": list(self.runs),
-            "lower": _finite(self.lower),
-            "computed": self.computed,
-            "delta": self.delta,
-            "before": self.before,
-            "right": self.right,
-        }
+        names = "adversary record knows event concludes instead shares low high runs lower computed delta before right"
+        return json_values(self, names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,50 +178,19 @@ class AuditReport(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp audit --json`` prints."""
-        return {
-            "lower": _finite(self.lower),
-            "counted": self.counted,
-            "exact": _finite(self.exact),
-            "upper": _finite(self.upper),
-            "attacks": [attack.to_dict() for attack in self.attacks],
-            "upper_delta": self.upper_delta,
-            "claim": {
-                "dp_epsilon": self.dp_epsilon,
-                "dp_delta": self.dp_delta,
-                "lower": self.claim_lower,
-                "refuted": self.refuted,
-            },
-            "refuted": self.refuted,
-            "responds": self.responds,
-            "complete": self.complete,
-            "mechanism": self.mechanism,
-            "adversary": str(self.adversary),
-            "length": self.length,
-            "records": self.records,
-            "curve": self.curve,
-            "holds_for": self.holds_for,
-            "confidence": self.confidence,
-            "tests": self.tests,
-            "tried": self.tried,
-            "calls": self.calls,
-        }
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
+        claim = {**json_values(self, "dp_epsilon dp_delta refuted"), "lower": self.claim_lower}
+        names = (
+            "lower counted exact upper attacks upper_delta refuted responds complete mechanism adversary length "
+            "records curve holds_for confidence tests tried calls"
+        )
+        return {**json_values(self, names), "claim": claim}
 
 
 CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
 _CLAIM: Final = 0.2
-"""Share of the runs that goes into the DP claim itself."""
-_CLAIM_ERROR: Final = 0.2
-"""Share of the error that goes into the claim: many mechanisms leak just what they claim, and are seldom accused so."""
-_COMPUTE: Final = 0.1
-"""Share of the time that looking for the worst output of a known distribution may take."""
-_ROUNDING: Final = 1e-9
-_PIECES: Final = 8
-"""Segments of equal outputs that a sentence tells."""
+"""Share of the runs and of the error for the claim itself: many mechanisms leak just what they claim, and are seldom
+accused so."""
 _OUTSIDE: Final = ("python", "command")
 
 
@@ -292,7 +246,7 @@ def audit_mechanism(
     budget = budget or Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
-    priors = beliefs_of(model, length, clip)
+    priors = priors_of(model, length, clip)
     # The audit ends its runs by the clock; the mechanism's own budget is there for those who run it elsewhere.
     allowed = RunBudget(seconds=2 * budget.seconds, calls=2 * budget.calls)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(priors[0]))
@@ -313,7 +267,6 @@ def audit_mechanism(
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
         kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
-        errors = [1.0] if len(kinds) == 1 else [_CLAIM_ERROR, 1 - _CLAIM_ERROR]
         worst = None if curve is None else curve.attack
         likely = [] if worst is None else informed_by(priors[min(worst.model, len(priors) - 1)], worst, data)
         if targets is not None:
@@ -326,17 +279,17 @@ def audit_mechanism(
                 targets=targets,
                 share=share,
                 end=end,
-                delta=error * (1 - confidence),
+                delta=share * (1 - confidence),
                 progress=progress,
                 slack=slacks[kind],
                 likely=likely if kind is adversary else (),
             )
-            for kind, share, end, error in zip(kinds, shares, itertools.accumulate(shares), errors, strict=True)
+            for kind, share, end in zip(kinds, shares, itertools.accumulate(shares), strict=True)
         ]
         computed = None
         if known is not None and isinstance(laboratory.distribution, RecordDistributions) and failing == 0:
             progress("computing the worst output")
-            ends = budget.elapsed + _COMPUTE * budget.seconds
+            ends = budget.elapsed + budget.seconds / 10
             computed = computed_worst(
                 laboratory.distribution,
                 priors,
@@ -359,7 +312,7 @@ def audit_mechanism(
         ) from None
     finally:
         laboratory.allow_until(math.inf)
-        if made is not mechanism and isinstance(made, LimitedMechanism):
+        if made is not mechanism and isinstance(made, OutsideMechanism):
             made.close()
     attacks = [
         _tested_attack(finding.trial, finding.bound, kind)
@@ -444,7 +397,7 @@ def _computed_attack(finding: ComputedFinding, adversary: Adversary, hidden: boo
     """An attack whose probabilities follow from the mechanism's own distribution."""
     event, situation = finding.event, finding.situation
     # Rounded down and up by more than sums of logarithms err.
-    low, high = event.chances[0] * (1 - _ROUNDING), event.chances[1] * (1 + _ROUNDING)
+    low, high = event.chances[0] * (1 - 1e-9), event.chances[1] * (1 + 1e-9)
     lower = proved_leakage(low, high, 0.0)
     attack = _attack(situation, finding.likelier, finding.other, adversary, lower)
     words = _output_words(situation.prior, event, hidden)
@@ -483,8 +436,8 @@ def _output_words(prior: Prior, event: ComputedEvent, hidden: bool) -> str:
         where = f"record {at + 1}" if count == 1 else f"records {at + 1} to {at + count}"
         pieces.append(f"{where} {'is' if count == 1 else 'are'} published as {state}")
         at += count
-    more = len(pieces) - _PIECES
-    return ", ".join(pieces[:_PIECES]) + (f" and so on ({more} more changes)" if more > 0 else "")
+    more = len(pieces) - 8
+    return ", ".join(pieces[:8]) + (f" and so on ({more} more changes)" if more > 0 else "")
 
 
 def _claim_only(attack: AuditAttack, adversary: Adversary) -> bool:

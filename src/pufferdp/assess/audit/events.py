@@ -20,17 +20,13 @@ import numpy.typing as npt
 from pufferdp.assess.audit.mechanisms.ours import Outputs
 from pufferdp.basics.arrays import Floats
 
-DIGITS: Final = (0, 2, 4, 6, 8, 10)
-"""Decimal places after which the rest is looked at."""
-_COORDINATES: Final = 4
-"""Coordinates looked at on their own: those whose means differ most."""
-_RIDGE: Final = 1e-3
-_TRAINED: Final = 20_000
-"""Rows that a classifier learns from."""
-_WIDE: Final = 1000
-"""With more numbers in an output than this"""
-_TRAINED_WIDE: Final = 500
-"""it learns from so many: its time grows with their square, and not with that of the numbers."""
+_SIMPLER: Final = 0.02
+"""Leakage that is given up for an event that is easier to say."""
+_SAMPLE: Final = 200_000
+"""Draws looked at in features beside the first."""
+_CARE: Final = (2.0, 4.0, 8.0)
+"""Deviations taken off a log-ratio while events are learnt: thousands are compared, and the best looks better than it
+is."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,12 +45,10 @@ class Feature:
     spread: bool = True
     """Whether ranges of it are worth trying."""
     ratio: Callable[[Outputs], Floats] | None = None
-    """Of a likelihood ratio."""
-    fine: bool = True
-    """Whether many ranges are worth trying, not only a few."""
+    """Computes a likelihood ratio for each output."""
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """The number for each row."""
+        """The number for each row of outputs."""
         if self.kind == "coordinate":
             return outputs[:, self.at]
         if self.kind == "sum":
@@ -94,19 +88,19 @@ def features(first: Outputs, second: Outputs) -> Iterator[Feature]:
     d = first.shape[1]
     if d == 1:
         yield Feature(words="the output", atoms=True)
-        for places in DIGITS:
+        for places in range(0, 12, 2):
             after = f"after {places} decimal places" if places else "after the point"
-            yield Feature(words=f"what the output has {after}", kind="digits", at=places, fine=False)
+            yield Feature(words=f"what the output has {after}", kind="digits", at=places)
         yield Feature(words="the number in the last eight bits of the output", kind="bits", atoms=True, spread=False)
         return
     gap = np.abs(first.mean(axis=0) - second.mean(axis=0))
     noise = first.std(axis=0) + second.std(axis=0)
     apart = np.divide(gap, noise, out=np.where(gap > 0, np.inf, 0.0), where=noise > 0)
-    for j in np.argsort(-apart, kind="stable")[:_COORDINATES]:
+    for j in np.argsort(-apart, kind="stable")[:4]:
         yield Feature(words=f"number {j + 1} of the output", at=int(j), atoms=True)
     yield Feature(words="the sum of the output", kind="sum")
     differences = np.abs(np.diff(first, axis=1).mean(axis=0) - np.diff(second, axis=1).mean(axis=0))
-    for j in np.argsort(-differences, kind="stable")[:_COORDINATES]:
+    for j in np.argsort(-differences, kind="stable")[:4]:
         words = f"number {j + 1} of the output less number {j + 2}"
         yield Feature(words=words, kind="difference", at=int(j), atoms=True)
     yield Feature(words="the output as a whole", kind="row", atoms=True, spread=False)
@@ -114,42 +108,20 @@ def features(first: Outputs, second: Outputs) -> Iterator[Feature]:
 
 
 def discriminant(first: Outputs, second: Outputs) -> Floats:
-    """Fisher's linear discriminant, with products of neighbouring numbers where there are few; slightly shrunk."""
+    """Fisher's linear discriminant, with products of neighbouring numbers where there are few; slightly shrunk.
+
+    It is the direction of a ridge regression of +1 and −1 on centred outputs, by conjugate gradients: those need no
+    table of covariances, which has as many columns as an output has numbers.
+    """
+    from scipy.sparse.linalg import lsqr
+
     d = first.shape[1]
-    width = 2 * d - 1 if d <= 128 else d
-    rows = [expanded(sample[: _TRAINED if d <= _WIDE else _TRAINED_WIDE], width) for sample in (first, second)]
-    gap = rows[0].mean(axis=0) - rows[1].mean(axis=0)
-    if d <= _WIDE:
-        within = sum(np.cov(part, rowvar=False) for part in rows)
-        ridge = _RIDGE * float(np.trace(within)) / width + 1e-300
-        return np.asarray(np.linalg.solve(within + ridge * np.eye(width), gap))
-    # The same by rows in place of columns, of which there are fewer: (Z'Z + r)⁻¹ g = (g − Z'(ZZ' + r)⁻¹ Z g)/r.
-    z = np.vstack([(part - part.mean(axis=0)) / math.sqrt(max(1, len(part) - 1)) for part in rows])
-    ridge = _RIDGE * float((z * z).sum()) / width + 1e-300
-    return np.asarray((gap - z.T @ np.linalg.solve(z @ z.T + ridge * np.eye(len(z)), z @ gap)) / ridge)
+    rows = [expanded(sample[: _SAMPLE // 10], 2 * d - 1 if d <= 128 else d) for sample in (first, second)]
+    table = np.vstack(rows)
+    table -= table.mean(axis=0)
+    shrunk = math.sqrt(1e-3 * float((table * table).sum()) / table.shape[1] + 1e-300)
+    return np.asarray(lsqr(table, np.repeat([1.0, -1.0], [len(part) for part in rows]), damp=shrunk, iter_lim=100)[0])
 
-
-_EDGES: Final = 64
-"""Ranges begin and end at so many quantiles, and at more in the tails."""
-_FEW_EDGES: Final = 16
-"""The same for digits and bits, where something is plain to see or not there."""
-_CARE: Final = (2.0, 4.0, 8.0)
-"""Deviations taken off a log-ratio while events are learnt: thousands are compared, and the best looks better than it
-is."""
-_UNSURE, _BOUND = 1.0, 2.5
-"""Deviations taken off while learnt events are compared: for what is not known of the log-ratio, and for what a test
-at 97.5 % will take off it."""
-_MOST_UNEVEN: Final = 50.0
-"""Runs of one value for each run of the other, at most."""
-_RARE, _RANKS = 30, 80
-"""Fewer outputs than the first are no sample of an event; so many edges of a ratio are tried."""
-_DOUBT: Final = 3.0
-"""Deviations by which hits must pass what a ratio allows before it is rejected."""
-_ROUNDED: Final = 1e-9
-_SIMPLER: Final = 0.02
-"""So much less leakage is taken for an event that is easier to say."""
-_SORTED: Final = 200_000
-"""Draws looked at in features beside the first."""
 
 Counts = npt.NDArray[np.float64]
 
@@ -165,7 +137,7 @@ class Event:
     """Sorted single values; a range where there are none."""
 
     def __call__(self, outputs: Outputs) -> npt.NDArray[np.bool_]:
-        """Which outputs are in it."""
+        """Which outputs are in the event."""
         numbers = self.feature(outputs)
         if self.values is None:
             return np.asarray((numbers >= self.low) & (numbers < self.high))
@@ -207,7 +179,7 @@ def split_runs(shares: tuple[Floats | float, Floats | float], slack: float) -> F
 
     The variance a/m + b/n of the log-ratio is least, for m + n fixed, where n/m is the root of b/a.
     """
-    return np.asarray(1 / (1 + np.clip(deviation(shares[1]) / deviation(shares[0], slack), 1.0, _MOST_UNEVEN)))
+    return np.asarray(1 / (1 + np.clip(deviation(shares[1]) / deviation(shares[0], slack), 1.0, 50.0)))
 
 
 def choose_event(first: Outputs, second: Outputs, tested: int, slack: float = 0.0) -> Choice | None:
@@ -218,7 +190,7 @@ def choose_event(first: Outputs, second: Outputs, tested: int, slack: float = 0.
     half, other = len(first) // 2, len(second) // 2
     best: Choice | None = None
     for feature in features(first[:half], second[:other]):
-        most = None if best is None and feature.kind in ("coordinate", "score") else _SORTED
+        most = None if best is None and feature.kind in ("coordinate", "score") else _SAMPLE
         pair = [feature(first), feature(second)]
         learn = [np.sort(pair[0][:half][:most]), np.sort(pair[1][:other][:most])]
         check = [first[half:][:most], second[other:][:most]]
@@ -242,10 +214,10 @@ def choose_by_ratio(feature: Feature, first: Outputs, second: Outputs, tested: i
     ratios = feature(first), -feature(second)
     for swapped, own, other in ((False, ratios[0], -ratios[1]), (True, ratios[1], -ratios[0])):
         downwards = np.sort(own)[::-1]
-        ranks = np.unique(np.geomspace(min(_RARE, len(own)), len(own), _RANKS).astype(int))
+        ranks = np.unique(np.geomspace(min(30, len(own)), len(own), 80).astype(int))
         edges = downwards[ranks - 1]
         # Ratios that differ by rounding alone lie on one side of the edge.
-        edges = edges - _ROUNDED * np.maximum(1.0, np.abs(edges))
+        edges = edges - 1e-9 * np.maximum(1.0, np.abs(edges))
         odds = np.exp(np.minimum(-downwards, 700.0))
         mean, square = (np.cumsum(powers)[ranks - 1] / ranks for powers in (odds, np.minimum(odds, 1e150) ** 2))
         hits = len(other) - np.searchsorted(np.sort(other), edges)
@@ -320,10 +292,10 @@ def _guaranteed(
     over = ranks / size
     # What is not known of a mean of e^−L is little where L hardly differs: both shares are off by the same factor.
     # Many edges and situations are compared, and the best looks better than it is.
-    unsure, apart = _UNSURE / np.sqrt(ranks), np.sqrt(np.maximum(square / mean**2 - 1, 0.0) / ranks)
+    unsure, apart = 1 / np.sqrt(ranks), np.sqrt(np.maximum(square / mean**2 - 1, 0.0) / ranks)
     # An estimated ratio may guarantee what does not come: more hits for the other value than it allows.
-    least = (hits - _DOUBT * np.sqrt(hits)) / other_size
-    under = np.clip(np.maximum(over * mean * (1 + _UNSURE * apart), least), 0.0, 1.0)
+    least = (hits - 3 * np.sqrt(hits)) / other_size
+    under = np.clip(np.maximum(over * mean * (1 + apart), least), 0.0, 1.0)
     return over, under, _expected_bound(over * (1 - unsure), under * (1 - unsure), tested, slack)
 
 
@@ -339,7 +311,7 @@ def _expected_bound(over: Floats, under: Floats, tested: int, slack: float) -> F
         top = tested * split_runs((over, under), slack)
         bottom = tested - top
         apart = deviation(over, slack) / np.sqrt(top), deviation(under) / np.sqrt(bottom)
-        away = _BOUND / np.hypot(*apart)
+        away = 2.5 / np.hypot(*apart)
         low = betaincinv(over * top, top - over * top + 1, ndtr(-away * apart[0]))
         high = betaincinv(under * bottom + 1, bottom - under * bottom, ndtr(away * apart[1]))
         bounds = np.where(low > slack, np.log(np.maximum(low - slack, 1e-300)) - np.log(high), -np.inf)
@@ -360,10 +332,10 @@ def _guarantee(
         float(deviation(shares[0], slack)) / math.sqrt(sizes[0]), float(deviation(shares[1])) / math.sqrt(sizes[1])
     )
     counts = np.array(hits[0]), np.array(hits[1])
-    seen = float(careful_ratio(*counts, len(top), len(bottom), _UNSURE, slack))
+    seen = float(careful_ratio(*counts, len(top), len(bottom), 1.0, slack))
     # So few hits are expected of a test that they are as well as none: no more than this can be proved.
     most = math.log(shares[0] - slack) + math.log(sizes[1] / 3) if shares[0] > slack else -math.inf
-    return min(seen - _BOUND * taken, most), shares
+    return min(seen - 2.5 * taken, most), shares
 
 
 def careful_ratio(
@@ -381,17 +353,17 @@ def careful_ratio(
 def _candidates(feature: Feature, top: Floats, bottom: Floats, slack: float) -> Iterator[Event]:
     """The best range and the best union of single values, on sorted samples."""
     if feature.spread:
-        for low, high in _best_ranges(top, bottom, _EDGES if feature.fine else _FEW_EDGES, slack):
+        for low, high in _best_ranges(top, bottom, slack):
             yield Event(feature=feature, low=low, high=high)
     if feature.atoms:
         for values in _best_atoms(top, bottom, slack):
             yield Event(feature=feature, values=values)
 
 
-def _best_ranges(top: Floats, bottom: Floats, count: int, slack: float = 0.0) -> list[tuple[float, float]]:
+def _best_ranges(top: Floats, bottom: Floats, slack: float = 0.0) -> list[tuple[float, float]]:
     """Where one sample has most more than the other, by several degrees of care: with much, wider ranges win."""
     pooled = np.sort(np.concatenate([top, bottom]))
-    n = len(pooled)
+    n, count = len(pooled), 64  # quantiles; more of them in the tails
     tails = 2 ** np.arange(2, max(2, n // count).bit_length())
     at = np.unique(pooled[np.concatenate([tails, n - 1 - tails, np.arange(count) * (n - 1) // (count - 1)])])
     # Between the quantiles: values that lie in heaps, a little apart by rounding, stay together.
@@ -431,14 +403,6 @@ def proved_leakage(low: float, high: float, delta: float) -> float:
     if low <= delta:
         return 0.0
     return max(0.0, math.log(low - delta) - math.log(high)) if high > 0 else math.inf
-
-
-_GUARD: Final = 0.05
-"""Of the error that is allowed, what either probability on its own may take."""
-_LEAST_WEIGHT: Final = 0.02
-"""Of either count, where the sum of squares is 1: the border is cut evenly along the first."""
-_STEPS: Final = 256
-"""Pieces of the border that the least favourable pair of probabilities is looked for in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -481,10 +445,11 @@ class Bound:
     def _border(self) -> tuple[Floats, Floats]:
         from scipy.special import betaincinv, ndtr, ndtri
 
-        size = math.hypot(*self.weights)
-        w, v = (max(weight / size, _LEAST_WEIGHT) for weight in self.weights)
-        most, limit = -ndtri(_GUARD * self.delta), -ndtri((1 - 2 * _GUARD) * self.delta) * math.hypot(w, v)
-        first = np.linspace((limit - v * most) / w, most, _STEPS + 1)
+        # Either probability on its own may take a twentieth of the error. No weight is below a fiftieth of their norm:
+        # the border is cut evenly along the first.
+        w, v = (max(weight / math.hypot(*self.weights), 0.02) for weight in self.weights)
+        most, limit = -ndtri(0.05 * self.delta), -ndtri(0.9 * self.delta) * math.hypot(w, v)
+        first = np.linspace((limit - v * most) / w, most, 257)
         second = (limit - w * first) / v
         low = betaincinv(self.hits[0], self.runs[0] - self.hits[0] + 1, ndtr(-first[1:]))
         high = betaincinv(self.hits[1] + 1, self.runs[1] - self.hits[1], ndtr(second[:-1]))

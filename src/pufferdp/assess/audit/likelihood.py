@@ -30,30 +30,15 @@ from pufferdp.assess.audit.mechanisms.ours import (
 from pufferdp.assess.audit.priors import ChainPrior, Prior
 from pufferdp.assess.audit.situations import Situation, unknown_segment
 from pufferdp.basics.arrays import Floats
-from pufferdp.publish.answers.queries import QueryKind
 
 Codes = npt.NDArray[np.int64]
 
-_BINS: Final = 16
-"""Into so many ranges of equal share numbers are cut that hardly ever repeat."""
-_DRAWN: Final = 20_000
-"""Data sets drawn for the distribution of the counts."""
 _CELLS: Final = 4_000_000
 """Numbers of one table while a mixture is summed, so that memory stays bounded."""
-_ASKED: Final = 64
-"""Records on either side of the target whose outputs make up a computed event."""
-_ROUNDING: Final = 1e-9
-"""A step must do better by so much: sums of logarithms err by less."""
+_DRAWN: Final = 20_000
+"""Data sets drawn for the distribution of the counts."""
 _MIXED: Final = 200
 """Counts that a mixture is summed over, the most frequent first: so many are all there are of a window."""
-_REMEMBERED: Final = 64
-"""Distributions of counts that are kept."""
-_SCALED: Final = 8
-"""Records after which weights are scaled."""
-_UNLIKE: Final = 2.5
-"""Draws at this distance, times the root of their number, reject a distribution; a true one with probability 1e-5."""
-_HEAVY_TAILS: Final = 4.5
-"""Half way between the kurtosis of normal noise, 3, and of Laplace noise, 6."""
 
 
 class OutputDistribution(Protocol):
@@ -95,7 +80,7 @@ class RecordDistributions:
 
     @property
     def words(self) -> str:
-        """Computed or estimated."""
+        """Whether the ratio is computed or estimated."""
         how = "computed" if self.exact else "as estimated"
         return f"the logarithm of the likelihood ratio ({how})"
 
@@ -142,7 +127,7 @@ class RecordDistributions:
         """With the output of a record, where it is looked at; scaled now and then, so that nothing gets too small."""
         if low <= t < high:
             weights = weights * self.tables[t].T[codes[:, t]]
-        if t % _SCALED:
+        if t % 8:
             return weights, logs
         most = weights.max(axis=1, keepdims=True)
         most = np.where(most > 0, most, 1.0)
@@ -156,7 +141,7 @@ class RecordDistributions:
         """
         i, n, kinds = situation.target, len(self.tables), self.tables.shape[2]
         left, right = unknown_segment(situation)
-        low, high = max(0, i - min(left, _ASKED)), min(n, i + min(right, _ASKED) + 1)
+        low, high = max(0, i - min(left, 64)), min(n, i + min(right, 64) + 1)
         a, b = int(first), int(second)
         prior = self._log_weights(situation, np.zeros((1, n), dtype=np.int64), 0, 0)[0]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,7 +157,7 @@ class RecordDistributions:
                 logs = self._log_weights(situation, rows, low, high) - prior
                 ratios = np.where(logs[:, a] > -np.inf, logs[:, a] - logs[:, b], -np.inf)
             at = int(np.argmax(ratios))
-            if not ratios[at] > best + _ROUNDING:
+            if not ratios[at] > best + 1e-9:  # sums of logarithms err by less
                 seen = tuple(int(code) for code in codes[low:high])
                 return ComputedEvent(leakage=max(0.0, best), chances=chances, first=low, codes=seen)
             best, codes = float(ratios[at]), rows[at]
@@ -184,7 +169,7 @@ class _Tally:
     """Sums that were drawn, by a number for each."""
 
     hashes: npt.NDArray[np.uint64]
-    """Sorted."""
+    """One number for each sum that was drawn, sorted."""
     sums: Floats
     shares: Floats
 
@@ -229,7 +214,7 @@ class CountDistributions:
         x = np.sort(rest.ravel()) / self.scale
         below = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2) if self.laplace else ndtr(x)
         apart = np.abs(below - (np.arange(len(x)) + 0.5) / len(x)).max()
-        return bool(apart < _UNLIKE / math.sqrt(len(x)))
+        return bool(apart < 2.5 / math.sqrt(len(x)))  # true noise lies farther off with probability 1e-5
 
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """A mixture over the counts that were drawn for either value."""
@@ -242,7 +227,7 @@ class CountDistributions:
         """The most frequent sums for either value, and how often each was drawn for both."""
         key = (*situation.key, first, second)
         if key not in self.mixed:
-            if len(self.mixed) > _REMEMBERED:
+            if len(self.mixed) > 64:
                 self.mixed.clear()
                 self.drawn.clear()
             tallies = [self._drawn(situation, value) for value in (first, second)]
@@ -305,22 +290,9 @@ def known_distribution(
         shown = (1 - hidden)[:, :, None] * np.eye(states)
         tables = np.concatenate([hidden[:, :, None], shown], axis=2)
         return RecordDistributions(tables, np.arange(0.0, states) - 0.5, exact=True)
-    if isinstance(mechanism, NoisyQuery) and mechanism.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        return _known_sums(mechanism, generator)
+    if isinstance(mechanism, NoisyQuery) and mechanism.query.each_state:
+        return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
     return None
-
-
-def _known_sums(mechanism: NoisyQuery, generator: np.random.Generator) -> CountDistributions:
-    return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
-
-
-def known_emulation(
-    mechanism: AuditedMechanism, prior: Prior, generator: np.random.Generator
-) -> CountDistributions | None:
-    """The distribution of one number of this package on a chain, for comparing situations; None for others."""
-    if not (isinstance(mechanism, NoisyQuery) and isinstance(prior, ChainPrior)) or mechanism.model.real_valued:
-        return None
-    return _known_sums(mechanism, generator) if mechanism.added.shape[1] == 1 else None
 
 
 def learnt_distribution(
@@ -370,9 +342,10 @@ def _learnt_sum(
 def _learnt_records(prior: ChainPrior, records: Records, outputs: Outputs) -> RecordDistributions:
     """Shares of each code by record and state; half a run is added to each, so that none is 0."""
     values = np.unique(outputs)
-    if len(values) > _BINS:
-        values = np.unique(np.quantile(outputs, np.linspace(0, 1, _BINS + 1)))
-    cuts = (values[1:] + values[:-1]) / 2 if len(values) <= _BINS else values[1:-1]
+    if len(values) <= 16:
+        cuts = (values[1:] + values[:-1]) / 2
+    else:  # numbers that hardly ever repeat, in sixteen ranges of equal share
+        cuts = np.unique(np.quantile(outputs, np.linspace(0, 1, 17)))[1:-1]
     codes = np.searchsorted(cuts, outputs, side="right")
     kinds, states, n = len(cuts) + 1, prior.chain.size, prior.records
     cells = (np.arange(n) * states + records) * kinds + codes
@@ -398,6 +371,7 @@ def _noisy_sums(columns: Floats, rest: Floats, generator: np.random.Generator) -
     """With noise like what is left of the outputs; None where nothing is."""
     if float(rest.std()) == 0:
         return None
-    laplace = float((rest**4).mean() / (rest**2).mean() ** 2) > _HEAVY_TAILS
+    # Half way between the kurtosis of normal noise, 3, and of Laplace noise, 6.
+    laplace = float((rest**4).mean() / (rest**2).mean() ** 2) > 4.5
     scale = float(np.abs(rest).mean()) if laplace else float(rest.std())
     return CountDistributions(columns, scale, laplace=laplace, exact=False, generator=generator)

@@ -76,7 +76,7 @@ class SeriesPrior:
         return f"record {record + 1}"
 
     def value(self, record: int, value: float) -> str:
-        """The name of the state."""
+        """The name of the record's state."""
         return self.chain.labels[int(value)]
 
     def values(self, record: int) -> tuple[float, ...]:
@@ -131,11 +131,11 @@ class TablePrior:
         return len(self.model.records)
 
     def name(self, record: int) -> str:
-        """The model's name for it."""
+        """The model's name for the record."""
         return f"record {self.model.records[record]}"
 
     def value(self, record: int, value: float) -> str:
-        """The name of the state."""
+        """The name of the record's state."""
         return self.model.domains[record][int(value)]
 
     def values(self, record: int) -> tuple[float, ...]:
@@ -193,7 +193,7 @@ class NormalPrior:
         return self.model.family
 
     def name(self, record: int) -> str:
-        """The model's name for it."""
+        """The model's name for the record."""
         return f"record {self.model.records[record]}"
 
     def value(self, record: int, value: float) -> str:
@@ -201,7 +201,7 @@ class NormalPrior:
         return f"{value:.6g}"
 
     def values(self, record: int) -> tuple[float, ...]:
-        """Both ends of the range."""
+        """Both ends of the clipping range."""
         return self.clip
 
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
@@ -226,7 +226,7 @@ class NormalPrior:
         return sample_normal(self.model, size, generator, known)
 
 
-def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float] | None = None) -> tuple[Prior, ...]:
+def priors_of(model: Model, length: int | None = None, clip: tuple[float, float] | None = None) -> tuple[Prior, ...]:
     """Priors of a class to draw from: all of a list, a few of those that are infinitely many.
 
     A lower bound under one prior of a class is one for the class.

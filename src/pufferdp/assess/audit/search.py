@@ -37,56 +37,20 @@ from pufferdp.assess.audit.likelihood import (
     RecordDistributions,
     emulation,
     known_distribution,
-    known_emulation,
     learnt_distribution,
 )
-from pufferdp.assess.audit.mechanisms.limits import LimitedMechanism, RunsEndedError
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
+from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunsEndedError
 from pufferdp.assess.audit.priors import Prior
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.progress import Progress
 
-_CELLS: Final = 2_000_000
-"""Records in one call, so that memory stays bounded."""
-_BATCHES: Final = 200
-"""Calls that an audit is cut into, or more where they would grow too large,"""
-_LEAST_BATCH: Final = 20
-"""or fewer where they would grow too small."""
-_KEPT_TRIALS: Final = 20_000_000
-"""Numbers of output kept while an event is chosen."""
-_EXPLORED: Final = 2_000_000
-"""Numbers of output kept for one value of one situation while exploring."""
-_LEARNT, _LEARN = 20_000, 0.03
-"""Runs from which the distribution of outputs is learnt, at most, and their share of all."""
-_PACE, _TIMED = 5_000, 0.01
-"""Runs that are timed before a test, at most, and their share of all."""
-_SLOW: Final = 3e-5
-"""Seconds: a mechanism that takes longer for a run is emulated while situations are compared, if it can be."""
-_PILOTED: Final = 0.03
-"""Share of the seconds that a step of the pilot may take."""
-_EMULATED, _EMULATED_CALLS, _EMULATED_TIMES = 0.15, 4_000_000, 10
-"""Budget of an emulation, of which the comparison takes a quarter: seconds, as a share of all, and runs, also as
-a multiple of those of the audit."""
-_SAMPLED: Final = 2_000
-"""Outputs on which looking is timed."""
-_IN_TIME: Final = 0.96
-"""Part of the seconds that tests are planned to end in."""
-_RATIOS: Final = 200_000
-"""Runs on which the edge of a ratio is chosen, at most: they tell probabilities that are too small to be seen."""
-_COMPARED: Final = 50_000
-"""Runs in which other events are looked for where a ratio was estimated."""
+_KEPT: Final = 2_000_000
+"""Numbers of records or outputs held at once, so that memory stays bounded."""
 LEAST: Final = 100
-"""Runs of one value of one situation at least,"""
-_FEWEST: Final = 10
-"""and where the whole audit has time for few runs."""
-_PILOTS: Final = (1, 5, 25, LEAST)
-"""Runs in each step of the pilot."""
-_LATE: Final = 0.08
-"""How much later than planned a mechanism is ended, as a share of the seconds of the audit: ending takes some too."""
-_SEARCHING: Final = 0.75
-"""Share of the time of a part of the audit after which its search is cut short, so that its best trial is tested."""
+"""Runs of one value of one situation; fewer only where the whole audit has time for few."""
 CHECKPOINTS: Final = ((1 / 16, 0.02), (1 / 8, 0.02), (1 / 4, 0.02), (1 / 2, 0.02), (3 / 4, 0.02), (1.0, 0.9))
 """Shares of the planned runs after which a test may end, and the share of the error that each of these bounds takes.
 
@@ -94,6 +58,40 @@ The moment at which the clock stops a test may depend on its results, as a mecha
 these bounds are valid at any time: the sizes are fixed beforehand, the shares of the error add up to 1, and by a union
 bound all of them hold together with the stated confidence, whichever one is reported and for whatever reason.
 """
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """How a search divides its budget, chosen so that counts on sticky chains are proved to four fifths and more."""
+
+    preparation: float = 0.03
+    """Share of each step of the pilot, of learning a distribution, and of timing the test."""
+    first_wave: float = 0.07
+    first_again: float = 0.06
+    """Share for the best of the first wave once more."""
+    neighbours: float = 0.12
+    """Share for all rounds of looking around the best."""
+    finalists: float = 0.08
+    choice: float = 0.12
+    """Share for choosing the event of the winner."""
+    test: float = 0.5
+    """Share that is left for the test, at least."""
+    emulation: float = 0.15
+    """Share of the time for drawing from an emulation, in place of the mechanism up to here."""
+    confirmation: float = 0.04
+    """Share for a look at an event that was chosen by emulation."""
+    searching: float = 0.75
+    """Share of the time after which a search is cut short, so that its best trial is tested."""
+    late: float = 0.08
+    """Share by which a mechanism may be ended later than planned: ending it takes time too."""
+    sample: int = 20_000
+    """Runs that show how outputs are distributed, which value of one situation they tell, or how long they take."""
+    kept: int = 8
+    """Situations of the first wave that are run again; half as many in each round."""
+    rounds: int = 4
+
+
+PLAN: Final = SearchPlan()
 
 
 @dataclass
@@ -115,7 +113,7 @@ class Budget:
     looked: int = 0
     """Outputs in which an event was looked for."""
     looking: float = 0.0
-    """Seconds that this took."""
+    """Seconds that looking for events took."""
 
     def __post_init__(self) -> None:
         self.began = self.clock() - self.started
@@ -189,9 +187,7 @@ class Experiment:
     test_seconds: float = math.inf
     """Seconds that the test will have, about."""
     emulated: CountDistributions | None = None
-    """A distribution like the mechanism's, which is drawn from much faster."""
-    emulating: bool = False
-    """Whether that is what runs here."""
+    """A distribution like that of a slow mechanism, which is drawn from much faster."""
     least: int = LEAST
     """Runs of one value of one situation, at least."""
     deadline: float = math.inf
@@ -200,7 +196,7 @@ class Experiment:
     def allow_until(self, elapsed: float) -> None:
         """Raise RunsEndedError from runs that go on when so many seconds of the audit have passed."""
         self.deadline = elapsed
-        if isinstance(self.mechanism, LimitedMechanism):
+        if isinstance(self.mechanism, OutsideMechanism):
             self.mechanism.end_by(time.monotonic() + elapsed - self.budget.elapsed)
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
@@ -209,7 +205,7 @@ class Experiment:
         Batches are alike all through an audit: noise that is seeded anew for each then repeats, and is seen.
         """
         cells = max(situation.prior.records, self.width)
-        batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // cells))
+        batch = max(1, min(max(20, self.budget.calls // 200), _KEPT // cells))
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
             if self.budget.spent and self.budget.elapsed > self.deadline:  # one run is always tried
@@ -225,24 +221,23 @@ class Experiment:
 
     def pilot(self, situation: Situation) -> None:
         """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
-        budget = self.budget
-        # The last step is large enough that what a call costs once no longer makes a quick mechanism look slow.
-        largest = min(_SAMPLED, budget.calls // 100)
-        for size in (*_PILOTS, *([largest] if largest > LEAST else [])):
+        budget, size = self.budget, 1
+        while size <= max(LEAST, min(PLAN.sample, budget.calls // 100)):
             # The first run may also start a process, so its time says little about the next ones.
-            expected = budget.inside if budget.timed <= 1 else size * budget.pace
-            if expected < (0.1 if budget.timed <= 1 else _PILOTED) * budget.seconds:
-                budget.timed, budget.inside = 0, 0.0
-                list(self.outputs(situation, situation.values()[0], size))
-        self.least = max(_FEWEST, min(LEAST, int(_TIMED * budget.seconds / max(1e-9, budget.pace))))
+            expected = budget.inside / 3 if budget.timed <= 1 else size * budget.pace
+            if expected > PLAN.preparation * budget.seconds:
+                break
+            budget.timed, budget.inside = 0, 0.0
+            list(self.outputs(situation, situation.values()[0], size))
+            size *= 5
+        self.least = max(10, min(LEAST, int(PLAN.preparation * budget.seconds / max(1e-9, 3 * budget.pace))))
 
     def learn(self, prior: Prior) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
         self.distribution = known_distribution(self.mechanism, prior, self.generator)
-        self.emulated = known_emulation(self.mechanism, prior, self.generator)
-        slow = self.budget.pace > _SLOW
-        if self.distribution is None and self.emulated is None and (self.width > 1 or slow):
-            runs = max(self.least, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
+        slow = self.budget.pace * self.budget.calls > self.budget.seconds
+        if self.distribution is None and (self.width > 1 or slow):
+            runs = max(self.least, min(PLAN.sample, self.budget.runs(PLAN.preparation), _KEPT // self.width))
             records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
@@ -254,11 +249,9 @@ class Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
         if self.emulated is None:
             return self
-        calls = min(_EMULATED_CALLS, _EMULATED_TIMES * self.budget.calls)
-        budget = Budget(calls, _EMULATED * share * self.budget.seconds, clock=self.budget.clock)
-        return replace(
-            self, mechanism=self.emulated, distribution=self.emulated, emulating=True, budget=budget, deadline=math.inf
-        )
+        calls = min(200 * PLAN.sample, 10 * self.budget.calls)
+        budget = Budget(calls, PLAN.emulation * share * self.budget.seconds, clock=self.budget.clock)
+        return replace(self, mechanism=self.emulated, distribution=self.emulated, budget=budget, deadline=math.inf)
 
     def _choose(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
@@ -282,23 +275,23 @@ class Experiment:
             ratio=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
         )
         by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
-        if distribution.exact or self.emulating:
+        if distribution.exact or isinstance(self.mechanism, CountDistributions):
             return by_ratio
-        plain = choose_event(first[:_COMPARED], second[:_COMPARED], self.tested, self.slack)
+        plain = choose_event(first[: PLAN.sample], second[: PLAN.sample], self.tested, self.slack)
         choices = [choice for choice in (by_ratio, plain) if choice is not None]
         return max(choices, key=lambda choice: choice.score, default=None)
 
     def _tested(self, ratio: Feature, outputs: Outputs) -> int:
         """Runs that a test of this ratio has time for: those of wide windows take longer."""
         ratio(outputs[:1])  # what is computed once is no part of it
-        some, started = outputs[:_SAMPLED], self.budget.clock()
+        some, started = outputs[: 20 * LEAST], self.budget.clock()
         ratio(some)
-        pace = (0.0 if self.emulating else self.budget.pace) + (self.budget.clock() - started) / len(some)
+        pace = self.budget.pace + (self.budget.clock() - started) / len(some)
         return max(2 * self.least, int(min(self.tested, self.test_seconds / max(1e-9, pace))))
 
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
-        values, size = situation.values(), max(self.least, min(size, _EXPLORED // self.width))
+        values, size = situation.values(), max(self.least, min(size, _KEPT // self.width))
         outputs = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
@@ -311,7 +304,7 @@ class Experiment:
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
         if self.distribution is not None:
-            runs = min(runs, _RATIOS)
+            runs = min(runs, 10 * PLAN.sample)  # they tell probabilities that are too small to be seen
         outputs = self._two_samples(trial, runs)
         choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
         return trial.with_choice(choice)
@@ -332,7 +325,7 @@ class Experiment:
         """Outputs for either value, as many as are kept."""
         outputs = []
         for value, size in zip((trial.likelier, trial.other), trial.split(runs, self.slack, self.least), strict=True):
-            parts, headroom = [], _KEPT_TRIALS
+            parts, headroom = [], _KEPT
             for part in self.outputs(trial.situation, value, size):
                 parts.append(part[: max(0, headroom // part.shape[1])])
                 headroom -= part.size
@@ -366,11 +359,11 @@ class Experiment:
         """Runs that are left and have time; looking at outputs may take longer than making them."""
         budget = self.budget
         started = budget.clock()
-        size = max(self.least, min(_PACE, budget.runs(_TIMED)))
+        size = max(self.least, min(PLAN.sample, budget.runs(PLAN.preparation)))
         for outputs in self.outputs(trial.situation, trial.other, size):
             trial.choice.event(outputs)
         pace = max(1e-9, budget.clock() - started) / size
-        left = end * _IN_TIME * budget.seconds - budget.elapsed
+        left = end * (1 - PLAN.late / 2) * budget.seconds - budget.elapsed
         return max(2 * self.least, min(int(end * budget.calls) - budget.spent, int(left / pace)))
 
     def responds(self, records: Sequence[Records], delta: float) -> bool:
@@ -417,18 +410,6 @@ def prior_odds(situation: Situation, likelier: float, other: float) -> float:
     """The prior odds of the value against the other, for this adversary."""
     logs = [situation.prior.log_probability(situation.given(value)) for value in (likelier, other)]
     return math.exp(min(700.0, logs[0] - logs[1]))
-
-
-_KEPT: Final = 8
-"""Situations of the first wave that are run again."""
-_FINALISTS: Final = 3
-_ROUNDS: Final = 4
-"""Steps around the best, at most."""
-_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _CONFIRM, _TEST = 0.07, 0.06, 0.12, 0.08, 0.12, 0.04, 0.5
-"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event, a look at
-one that was chosen by emulation; and what is left for the test at least."""
-_MOST_RUNS, _MOST_BY_RATIO = 20_000, 4_000
-"""For one value of one situation while exploring, and where events are made of a ratio."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -478,7 +459,7 @@ def find(
     """
     budget = laboratory.budget
     laboratory.slack = slack
-    laboratory.allow_until(budget.elapsed + _SEARCHING * max(0.0, end * budget.seconds - budget.elapsed))
+    laboratory.allow_until(budget.elapsed + PLAN.searching * max(0.0, end * budget.seconds - budget.elapsed))
     progress("trying windows")
     wave = [
         situation
@@ -499,7 +480,7 @@ def find(
     if search.best is None:
         return AuditFinding(trial=None, bound=None, tried=len(search.seen), complete=complete)
     progress("testing the event on fresh runs")
-    laboratory.allow_until((end + _LATE) * budget.seconds)
+    laboratory.allow_until((end + PLAN.late) * budget.seconds)
     bound, tested = laboratory.test(search.best, end, delta)
     trial = None if bound is None else search.best
     return AuditFinding(trial=trial, bound=bound, tried=len(search.seen), complete=complete and tested)
@@ -562,27 +543,27 @@ class _Search:
         if not itself.budget.timed:
             itself.pilot(wave[0])
             itself.learn(prior)
-        itself.tested = max(2 * itself.least, itself.budget.runs(_TEST * share))
-        itself.test_seconds = _TEST * share * itself.budget.seconds
+        itself.tested = max(2 * itself.least, itself.budget.runs(PLAN.test * share))
+        itself.test_seconds = PLAN.test * share * itself.budget.seconds
         # Those who know all others test the claim: whatever is wrong with a mechanism must be seen, so it runs itself.
-        fast = itself if self.adversary is Adversary.DP else itself.emulation(share)
-        if fast is not itself:
-            self.laboratory, self.share = fast, 1.0
-        first = self.refine_best(self.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
-        least = fast.least
-        while not first and fast.least < LEAST:  # few runs show nothing: fewer situations with more runs each
-            fast.least = min(LEAST, 2 * fast.least)
-            first = self.run(wave, _FIRST, least=1)[:1]
-        fast.least = least
+        laboratory = itself if self.adversary is Adversary.DP else itself.emulation(share)
+        if laboratory is not itself:
+            self.laboratory, self.share = laboratory, 1.0
+        first = self.refine_best(self.run(wave, PLAN.first_wave, least=1)[: PLAN.kept], PLAN.first_again)
+        least = laboratory.least
+        while not first and laboratory.least < LEAST:  # few runs show nothing: fewer situations with more runs each
+            laboratory.least = min(LEAST, 2 * laboratory.least)
+            first = self.run(wave, PLAN.first_wave, least=1)[:1]
+        laboratory.least = least
         if not first:
             return
         self.best = first[0]
         path = self.steps(first[0], progress)
         progress("choosing the event")
-        self.best = self.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)[0]
-        self.best = fast.refine(self.best, fast.budget.runs(_CHOICE * self.share))
-        if fast is not itself:
-            self.best = itself.confirm(self.best, itself.budget.runs(_CONFIRM * share))
+        self.best = self.refine_best([*path[:2], *first[1:3]], PLAN.finalists)[0]
+        self.best = laboratory.refine(self.best, laboratory.budget.runs(PLAN.choice * self.share))
+        if laboratory is not itself:
+            self.best = itself.confirm(self.best, itself.budget.runs(PLAN.confirmation * share))
 
     def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> list[Trial]:
         """Each with an equal number of runs from this part of the budget, as many as it has runs for; best first."""
@@ -591,7 +572,9 @@ class _Search:
         runs = budget.runs(part * self.share)
         situations = _spread(situations, max(least, runs // (2 * self.laboratory.least)))
         values = sum(len(s.values()) for s in situations)
-        most = _MOST_RUNS if self.laboratory.distribution is None else _MOST_BY_RATIO
+        most = (
+            PLAN.sample if self.laboratory.distribution is None else PLAN.sample // 5
+        )  # ratios tell more, and take longer
         size = min(most, max(self.laboratory.least, runs // max(1, values)))
         for situation in situations:
             if out and budget.elapsed > until:
@@ -614,14 +597,14 @@ class _Search:
     def steps(self, best: Trial, progress: Progress) -> list[Trial]:
         """From the best to better ones around it, as long as there are any; where it ended first."""
         path = [best]
-        for _ in range(_ROUNDS):
+        for _ in range(PLAN.rounds):
             progress(f"looking around the best of {len(self.seen)} adversaries")
             near = neighbours(path[0].situation, self.adversary, self.movable, self.laboratory.generator)
             fresh = [s for s in near if s.key not in self.seen]
-            trials = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
+            trials = self.run(fresh, PLAN.neighbours / PLAN.rounds / 2)[: PLAN.kept // 2]
             if not trials:
                 break
-            winner = self.refine_best([path[0], *trials], _STEPS / _ROUNDS / 2)[0]
+            winner = self.refine_best([path[0], *trials], PLAN.neighbours / PLAN.rounds / 2)[0]
             if winner.situation is path[0].situation:
                 break
             path.insert(0, winner)

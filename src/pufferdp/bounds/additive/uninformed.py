@@ -101,7 +101,8 @@ class AnyStartLeakage:
                 pair, at = (int(n) for n in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
                 if ratio[pair, at] > best:
                     best = float(ratio[pair, at])
-                    adversary = RecordAdversary(record, (), *pairs[pair].tolist(), float(points[at]))
+                    likelier, other = pairs[pair].tolist()
+                    adversary = RecordAdversary(record, (), likelier, other, float(points[at]))
         best += 2 * self._sums.error if best else 0.0
         return best, best if size == 2 else max(best, upper), adversary
 

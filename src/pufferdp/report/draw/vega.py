@@ -24,7 +24,7 @@ from pufferdp.report.theme import DASHES, MANY, SHAPES, STRONG, TURNED, Theme
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 """The name of the language; nothing is loaded from there."""
 _PIXELS: Final = 72
-_ROOM: Final = 0.75
+_PLOT_SHARE: Final = 0.75
 """The share of a figure's width that is not labels."""
 
 
@@ -59,8 +59,8 @@ def _chart(chart: ChartData, theme: Theme) -> dict[str, Any]:
     return {
         "title": chart.title,
         "description": chart.alt,
-        "width": round(chart.width * _PIXELS * _ROOM),
-        "height": round(chart.height * _PIXELS * _ROOM),
+        "width": round(chart.width * _PIXELS * _PLOT_SHARE),
+        "height": round(chart.height * _PIXELS * _PLOT_SHARE),
         "layer": layers,
     }
 

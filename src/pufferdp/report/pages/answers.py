@@ -24,13 +24,12 @@ from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Poin
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
     approximate_guarantee,
+    certificate_page,
     guarantee_sentences,
     guarantee_words,
-    made_by,
     odds,
     plain_dp,
     secret_words,
-    statement_lines,
 )
 from pufferdp.report.pages.leakage import multiplied
 
@@ -113,53 +112,35 @@ def release_page(release: Release, comparison: PlainDp | None = None) -> Page:
 
 def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released answer, from its certificate."""
-    g, query, data, noise = (certificate[name] for name in ("guarantee", "query", "data", "noise"))
+    g, query, noise = (certificate[name] for name in ("guarantee", "query", "noise"))
     # The certificate says itself where the guarantee is about values within the clipping width.
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
     about = secret_words(g["framework"] is not None, width, g.get("unit"))
-    unexplained = _surprise(certificate)
-    return Page(
-        title=f"Private release: {query['name']} of {data['column']}",
-        lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}{_beside(g)}, {certificate['created'][:10]}",
+    guarantee = (
+        approximate_guarantee(g["epsilon"], g["delta"], g["knows"], "these numbers")
+        if "delta" in g
+        else guarantee_words(g["epsilon"], g["knows"], "these numbers", **about)
+    )
+    words = Words(guarantee_sentences(certificate), Medium.TERMINAL)
+    balanced = ", adding up to 0" if noise.get("balanced") else ""
+    decides = what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]})
+    lipschitz = number(query["lipschitz"])
+    return certificate_page(
+        certificate,
+        title=f"Private release: {query['name']} of {certificate['data']['column']}",
+        lead=f", epsilon {number(g['epsilon'])}{_beside(g)}",
         verdict=(certified_verdict(certificate).sentence,),
         sections=(
-            Section(
-                title="The guarantee",
-                blocks=(
-                    approximate_guarantee(g["epsilon"], g["delta"], g["knows"], "these numbers")
-                    if "delta" in g
-                    else guarantee_words(g["epsilon"], g["knows"], "these numbers", **about),
-                ),
-            ),
+            Section(title="The guarantee", blocks=(guarantee,)),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
-            Section(
-                title="In the words of the certificate",
-                blocks=(Words(guarantee_sentences(certificate), Medium.TERMINAL),),
-            ),
+            Section(title="In the words of the certificate", blocks=(words,)),
             *plain_dp(comparison, g["epsilon"], "this release"),
         ),
-        words=(
-            *statement_lines(certificate),
-            f"Protected: {g['secrets']}.",
-            *(f"Taken to be public: {p}." for p in certificate["public"]),
-        ),
         facts=(
-            *made_by(certificate),
-            ("adversary", f"{g['adversary']}: knows {g['knows']}"),
-            (
-                "noise",
-                f"{noise['kind']}{', adding up to 0' if noise.get('balanced') else ''}, scale "
-                f"{number(noise['scale'])}, Lipschitz constant {number(query['lipschitz'])}",
-            ),
-            (
-                "what decides",
-                what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]}),
-            ),
-            *unexplained,
+            ("noise", f"{noise['kind']}{balanced}, scale {number(noise['scale'])}, Lipschitz constant {lipschitz}"),
+            ("what decides", decides),
+            *_surprise(certificate),
         ),
-        warnings=tuple(certificate["warnings"]),
-        data=certificate,
-        certified=True,
     )
 
 

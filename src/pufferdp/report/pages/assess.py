@@ -283,7 +283,7 @@ def attack_page(report: AttackReport) -> Page:
             a.attacker,
             number(a.success),
             *((interval_text(a.low, a.high),) if a.low is not None and a.high is not None else ()),
-            number(a.implied_epsilon) if math.isfinite(a.implied_epsilon) else "no bound",
+            number(a.charged) if math.isfinite(a.charged) else "no bound",
         )
         for a in report.attacks
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.units import Unit
 from pufferdp.publish.certificate import adversary_text
-from pufferdp.report.page import Figure, Medium, Section, Table, Words
+from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.leakage import leakage_curves
 
 if TYPE_CHECKING:
@@ -182,20 +182,69 @@ def check_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def guarantee_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    """What a certificate of noisy numbers guarantees and how far they may be off: answers and flows."""
-    accuracy = certificate["accuracy"]
+def certificate_sentences(certificate: dict[str, Any], *own: str) -> tuple[str, ...]:
+    """What a certificate guarantees and warns of, with some sentences of its release type between."""
     return (
         *statement_lines(certificate),
         *check_sentences(certificate),
-        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])} ("
-        f"{certificate['mechanism']['name']}). Simultaneous {100 * (1 - accuracy['beta']):.4g} % error bound: "
-        f"{number(accuracy['alpha'])}.",
+        *own,
         *charge_sentences(certificate.get("ledger")),
-        *(f"Warning: {w}." for w in certificate["warnings"]),
+        *(f"Warning: {warning}." for warning in certificate["warnings"]),
     )
 
 
+def guarantee_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """What a certificate of noisy numbers guarantees and how far they may be off: answers and flows."""
+    accuracy = certificate["accuracy"]
+    return certificate_sentences(
+        certificate,
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])} ("
+        f"{certificate['mechanism']['name']}). Simultaneous {100 * (1 - accuracy['beta']):.4g} % error bound: "
+        f"{number(accuracy['alpha'])}.",
+    )
+
+
+def certificate_page(
+    certificate: dict[str, Any],
+    *,
+    title: str,
+    lead: str,
+    sections: tuple[Section, ...],
+    verdict: tuple[str, ...] = (),
+    opening: tuple[str, ...] = (),
+    words: tuple[str, ...] = (),
+    facts: tuple[tuple[str, str], ...] = (),
+) -> Page:
+    """The page of a release, from its certificate; what every certificate has comes with what is given."""
+    g = certificate["guarantee"]
+    protected = (f"Protected: {g['secrets']}.",) if "secrets" in g else ()
+    adversary = (("adversary", f"{g['adversary']}: knows {g['knows']}"),) if "adversary" in g else ()
+    return Page(
+        title=title,
+        lead=f"{certificate['data']['records']:,} records{lead}, {certificate['created'][:10]}",
+        verdict=verdict,
+        opening=opening,
+        sections=sections,
+        words=(
+            *statement_lines(certificate),
+            *words,
+            *protected,
+            *(f"Taken to be public: {fact}." for fact in certificate["public"]),
+        ),
+        facts=(*made_by(certificate), *adversary, *facts),
+        warnings=tuple(certificate["warnings"]),
+        data=certificate,
+        certified=True,
+    )
+
+
+def rows_left_out(rows: int, columns: int = 0, thing: str = "row") -> str:
+    """The line below a table that leaves out rows or columns; empty where it has them all."""
+    counts = ((rows, thing), (columns, "column"))
+    left_out = [f"{count:,} more {name}{'s' * (count > 1)}" for count, name in counts if count > 0]
+    return f"… and {' and '.join(left_out)}" if left_out else ""
+
+
 def leak(value: float) -> str:
-    """A leakage, rounded up."""
+    """A leakage in words, rounded up."""
     return up_to(value) if math.isfinite(value) else "everything"

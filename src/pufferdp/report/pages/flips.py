@@ -16,11 +16,10 @@ from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Wo
 from pufferdp.report.pages.common import (
     OTHER,
     OTHERWISE,
-    check_sentences,
+    certificate_page,
+    certificate_sentences,
     guarantee_words,
     leak,
-    made_by,
-    statement_lines,
 )
 
 if TYPE_CHECKING:
@@ -41,26 +40,18 @@ def flip_page(flip: Flip, comparison: PlainFlips | None = None) -> Page:
 
 def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
     """A series that was flipped, from its certificate."""
-    g, data, once = certificate["guarantee"], certificate["data"], _once(certificate)
     design = _design(certificate)
-    return Page(
-        title=f"Privatised series: {data['column']}",
-        lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}, {certificate['created'][:10]}",
+    words = Words(_statement(certificate), Medium.TERMINAL)
+    return certificate_page(
+        certificate,
+        title=f"Privatised series: {certificate['data']['column']}",
+        lead=f", epsilon {number(certificate['guarantee']['epsilon'])}",
         opening=(_title(design),),
         sections=(
             *_sections(design, "the series", comparison),
-            Section(title="In the words of the certificate", blocks=(Words(_statement(certificate), Medium.TERMINAL),)),
+            Section(title="In the words of the certificate", blocks=(words,)),
         ),
-        words=(
-            *statement_lines(certificate),
-            once,
-            f"Protected: {g['secrets']}.",
-            *(f"Taken to be public: {p}." for p in certificate["public"]),
-        ),
-        facts=(*made_by(certificate), ("adversary", f"{g['adversary']}: knows {g['knows']}")),
-        warnings=tuple(certificate["warnings"]),
-        data=certificate,
-        certified=True,
+        words=(_once(certificate),),
     )
 
 
@@ -76,8 +67,7 @@ def _once(certificate: dict[str, Any]) -> str:
 
 
 def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
-    warnings = (f"Warning: {w}." for w in certificate["warnings"])
-    return *statement_lines(certificate), *check_sentences(certificate), _once(certificate), *warnings
+    return certificate_sentences({**certificate, "ledger": None}, _once(certificate))
 
 
 def _design(certificate: dict[str, Any]) -> dict[str, Any]:

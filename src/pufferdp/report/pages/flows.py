@@ -11,7 +11,7 @@ from pufferdp.publish.verdict import flow_verdict
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.answers import plan_comparison, striped
-from pufferdp.report.pages.common import OTHERWISE, guarantee_sentences, made_by, statement_lines
+from pufferdp.report.pages.common import OTHERWISE, certificate_page, guarantee_sentences
 
 if TYPE_CHECKING:
     from pufferdp.publish.flows.plan import FlowPlan
@@ -99,7 +99,7 @@ def flow_release_page(release: FlowRelease) -> Page:
 
 def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
     """A released flow, from its certificate alone."""
-    g, data, accuracy = certificate["guarantee"], certificate["data"], certificate["accuracy"]
+    g, accuracy = certificate["guarantee"], certificate["accuracy"]
     errors = (
         f"With probability {1 - accuracy['beta']:.4g} every share errs by less than {number(accuracy['alpha'])}; the "
         f"errors of all shares together are expected to be {number(certificate['expected_l1_error'])}, by simulation "
@@ -108,10 +108,10 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
     calibration = certificate["calibration"]
     words = (*guarantee_sentences(certificate), _not_guaranteed(certificate))
     verdict = flow_verdict(**accuracy, expected=certificate["expected_l1_error"], guess=KIND.guess(certificate))
-    return Page(
-        title=f"Private transition flow of {data['column']}",
-        lead=f"{data['records']:,} records, {g['privacy']} privacy, tau {number(g['tau'])}, "
-        f"{certificate['created'][:10]}",
+    return certificate_page(
+        certificate,
+        title=f"Private transition flow of {certificate['data']['column']}",
+        lead=f", {g['privacy']} privacy, tau {number(g['tau'])}",
         verdict=(verdict.sentence, *_not_estimable(certificate)),
         sections=(
             Section(title="The guarantee", blocks=(_guarantee(g["privacy"], g["tau"], g["eta"]),)),
@@ -127,20 +127,12 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
             ),
             _otherwise(g["tau"]),
         ),
-        words=(
-            *statement_lines(certificate),
-            _not_guaranteed(certificate),
-            *(f"Taken to be public: {p}." for p in certificate["public"]),
-        ),
+        words=(_not_guaranteed(certificate),),
         facts=(
-            *made_by(certificate),
             ("noise", f"{certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}"),
             ("Dobrushin coefficient", number(calibration["dobrushin"])),
             ("sigma", number(calibration["sigma"])),
         ),
-        warnings=tuple(certificate["warnings"]),
-        data=certificate,
-        certified=True,
     )
 
 

@@ -85,7 +85,7 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
 
 
 def _leakage_axis(leakage: Mapping[str, Any]) -> str:
-    """What leaks, for an axis."""
+    """The name of the axis that shows leakage."""
     unit = leakage.get("unit")
     return f"leakage about {'one record' if unit is None else Unit(**unit).words}, at most"
 

@@ -258,7 +258,7 @@ def _line(content: dict[str, Any]) -> tuple[str, ...]:
 
 
 def check_page(check: LedgerCheck) -> Page:
-    """Whether a ledger holds."""
+    """Whether every row of a ledger holds."""
     content = check.to_dict()
     verdict = f"valid: {_count(content, 'release')}, {check.recomputed} distinct" if check.valid else "NOT valid"
     words = (verdict, *(f"- {p}" for p in check.problems), *(f"Not recomputed: {text}." for text in check.unchecked))

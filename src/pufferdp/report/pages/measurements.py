@@ -10,12 +10,10 @@ from pufferdp.basics.words import number
 from pufferdp.report.page import Block, Page, Section, Words
 from pufferdp.report.pages.common import (
     approximate_guarantee,
-    charge_sentences,
-    check_sentences,
+    certificate_page,
+    certificate_sentences,
     guarantee_words,
-    made_by,
     plain_dp,
-    statement_lines,
 )
 
 if TYPE_CHECKING:
@@ -36,24 +34,18 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
         if delta
         else guarantee_words(epsilon, guarantee["knows"], sees)
     )
-    return Page(
+    measured = certificate["measurement"]
+    return certificate_page(
+        certificate,
         title=f"Release: a measurement of {data['column']}",
-        lead=f"{data['records']:,} records, epsilon {number(epsilon)}, {certificate['created'][:10]}",
+        lead=f", epsilon {number(epsilon)}",
         opening=(_answer(certificate), *_sentences(certificate)),
         sections=(
             Section(title="The guarantee", blocks=(shown,)),
             Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
             *plain_dp(comparison, epsilon, "this release"),
         ),
-        words=(*statement_lines(certificate), *(f"Taken to be public: {fact}." for fact in certificate["public"])),
-        facts=(
-            *made_by(certificate),
-            ("adversary", f"{guarantee['adversary']}: knows {guarantee['knows']}"),
-            ("measurement", f"{certificate['measurement']['metric']} to {certificate['measurement']['measure']}"),
-        ),
-        warnings=tuple(certificate["warnings"]),
-        data=certificate,
-        certified=True,
+        facts=(("measurement", f"{measured['metric']} to {measured['measure']}"),),
     )
 
 
@@ -63,13 +55,7 @@ def measurement_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
 
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        *statement_lines(certificate),
-        *check_sentences(certificate),
-        _carried(certificate),
-        *charge_sentences(certificate.get("ledger")),
-        *(f"Warning: {warning}." for warning in certificate["warnings"]),
-    )
+    return certificate_sentences(certificate, _carried(certificate))
 
 
 def _answer(certificate: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, check_sentences, guarantee_words, leak, made_by, statement_lines
+from pufferdp.report.pages.common import OTHERWISE, certificate_sentences, guarantee_words, leak, made_by
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -70,14 +70,11 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
 
 def redaction_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series guarantees."""
-    sentences = (
-        *statement_lines(certificate),
-        *check_sentences(certificate),
+    redacted = (
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
-        f"{100 * certificate['utility']:.6g} % of the records on average.",
-        *(f"Warning: {w}." for w in certificate["warnings"]),
+        f"{100 * certificate['utility']:.6g} % of the records on average."
     )
-    return (Words(sentences),)
+    return (Words(certificate_sentences({**certificate, "ledger": None}, redacted)),)
 
 
 def _opening(content: dict[str, Any]) -> tuple[str, ...]:

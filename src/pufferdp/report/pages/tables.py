@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import line_width, number
@@ -14,13 +15,12 @@ from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
-    charge_sentences,
-    check_sentences,
+    certificate_page,
+    certificate_sentences,
     guarantee_words,
-    made_by,
     odds,
     plain_dp,
-    statement_lines,
+    rows_left_out,
 )
 from pufferdp.report.theme import MANY
 
@@ -33,16 +33,10 @@ MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""
 MOST_COLUMNS: Final = 20
 """Of a wider one the first columns; in a terminal as many as fit."""
-_LONGEST: Final = 40
-"""Signs of a name."""
 _MOST_STATES: Final = 8
 """Columns of a table of pairs."""
 MOST_DRAWN: Final = 1_000
 """Groups in a figure: each then has two pixels of the widest figure."""
-_WIDEST: Final = 14.0
-"""Inches of the widest figure."""
-_SPOKEN: Final = 30
-"""Groups whose numbers are in the text that stands for a figure."""
 _PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
 """Questions whose numbers are about pairs: what stands between the two names, and what the corner says."""
 
@@ -91,15 +85,15 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
     title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
     title += "" if unknown else f"; whiskers hold each true value with probability {sure}"
     title += f"; {left_out(len(present))}" if len(present) > len(drawn) else ""
-    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names[:_SPOKEN], values, strict=False))
-    spoken += "; …" if len(drawn) > _SPOKEN else ""
+    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names[:30], values, strict=False))
+    spoken += "; …" if len(drawn) > 30 else ""
     return Chart(
         title=title,
         x=Axis(scale="names", names=names),
         y=Axis(name=column),
         layers=tuple(layers),
         alt=f"The released {column} of {len(drawn)} of {certificate['groups']['count']} groups: {spoken}.",
-        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), _WIDEST),
+        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), 14.0),
         height=4.0,
     )
 
@@ -110,7 +104,7 @@ def left_out(groups: int) -> str:
 
 
 def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainDp | None) -> Page:
-    g, data = certificate["guarantee"], certificate["data"]
+    g = certificate["guarantee"]
     rows, asked = table["rows"], ", ".join(question["name"] for question in certificate["questions"])
     per = certificate["groups"]["per"]
     figure = Figure(
@@ -123,32 +117,23 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         alone = not keys and len(rows) == 1
         of_rows = _one_group(certificate["questions"], rows[0]) if alone else _shown(table["columns"], rows, keys)
         shown = (*of_rows, figure)
-    return Page(
-        title=f"Private table: {asked} of {data['column']}" + (f" per {', '.join(per)}" if per else ""),
-        lead=f"{data['records']:,} records in {certificate['groups']['count']:,} groups, epsilon "
-        f"{number(g['epsilon'])}, {certificate['created'][:10]}",
+    words = Words(_sentences(certificate), Medium.TERMINAL)
+    return certificate_page(
+        certificate,
+        title=f"Private table: {asked} of {certificate['data']['column']}" + (f" per {', '.join(per)}" if per else ""),
+        lead=f" in {certificate['groups']['count']:,} groups, epsilon {number(g['epsilon'])}",
         verdict=_verdicts(certified_table_verdicts(certificate)),
         sections=(
             Section(title="The guarantee", blocks=(guarantee_words(g["epsilon"], g["knows"], "the whole table"),)),
             Section(title="The table", blocks=shown),
             Section(title="The accuracy", blocks=(_questions(certificate["questions"]),)),
-            Section(title="In the words of the certificate", blocks=(Words(_sentences(certificate), Medium.TERMINAL),)),
+            Section(title="In the words of the certificate", blocks=(words,)),
             *plain_dp(comparison, g["epsilon"], "this table"),
         ),
-        words=(
-            *statement_lines(certificate),
-            f"Protected: {g['secrets']}.",
-            *(f"Taken to be public: {fact}." for fact in certificate["public"]),
-        ),
         facts=(
-            *made_by(certificate),
-            ("adversary", f"{g['adversary']}: knows {g['knows']}"),
             ("DP loss of each record", number(certificate["dp_loss"])),
             ("table", f"SHA-256 {certificate['table']['sha256']}"),
         ),
-        warnings=tuple(certificate["warnings"]),
-        data=certificate,
-        certified=True,
     )
 
 
@@ -163,15 +148,12 @@ def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
             mark, first = _PAIRS[name]
             columns, cells = cross_table(labels, numbers, mark)
             body = [(before, *map(_cell, cells[before])) for before in list(cells)[:MOST_ROWS]]
-            more_rows, more_columns = len(cells) - MOST_ROWS, len(columns) - _MOST_STATES
-            left_out = [f"{more_rows:,} more row{'s' * (more_rows > 1)}"] * (more_rows > 0)
-            left_out += [f"{more_columns:,} more column{'s' * (more_columns > 1)}"] * (more_columns > 0)
             blocks.append(
                 Table(
                     caption=f"The released {name}",
                     head=(first, *columns[:_MOST_STATES]),
                     rows=tuple(line[: _MOST_STATES + 1] for line in body),
-                    below=f"… and {' and '.join(left_out)}" if left_out else "",
+                    below=rows_left_out(len(cells) - MOST_ROWS, len(columns) - _MOST_STATES),
                 )
             )
         else:
@@ -181,8 +163,7 @@ def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
             ]
     if lines:
         head, more = ("query", "answer"), len(lines) - 2 * MOST_ROWS
-        below = f"… and {more:,} more numbers" if more > 0 else ""
-        shown = tuple(lines[: 2 * MOST_ROWS])
+        below, shown = rows_left_out(more, thing="number"), tuple(lines[: 2 * MOST_ROWS])
         blocks.insert(0, Table(caption="The released numbers", head=head, rows=shown, below=below))
     return tuple(blocks)
 
@@ -200,22 +181,18 @@ def _shown(columns: list[str], rows: Any, keys: int) -> tuple[Table, Table]:
 
 def _first(names: list[str], cells: list[tuple[str, ...]], rows: int, keys: int, most: int, medium: Medium) -> Table:
     """So many columns of the first rows, and how many there are besides."""
-    more_rows, more_columns = rows - len(cells), len(names) - most
-    left_out = [f"{more_rows:,} more row{'s' * (more_rows > 1)}"] * (more_rows > 0) + [
-        f"{more_columns:,} more column{'s' * (more_columns > 1)}"
-    ] * (more_columns > 0)
     return Table(
         caption="The released numbers, a row for each group",
         head=tuple(names[:most]),
         rows=tuple(row[:most] for row in cells),
         media=medium,
         left=min(keys, most),
-        below=f"… and {' and '.join(left_out)}" if left_out else "",
+        below=rows_left_out(rows - len(cells), len(names) - most),
     )
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return name if len(name) <= 40 else f"{name[:39]}…"
 
 
 def _cell(cell: Any) -> str:
@@ -224,36 +201,36 @@ def _cell(cell: Any) -> str:
 
 def _questions(questions: list[dict[str, Any]]) -> Table:
     """The share and the noise of each question."""
-    rows = [
-        (
-            question["name"],
-            f"{100 * question['share']:.4g} %",
-            number(question["dp_loss"]),
-            _over(question, question["noise"]["scale"]),
-            _over(question, question["accuracy"]["alpha"]),
+    rows = []
+    for question in questions:
+        scale, alpha = (
+            _noise_of(question, part) for part in (question["noise"]["scale"], question["accuracy"]["alpha"])
         )
-        for question in questions
-    ]
-    sure = f"{100 * (1 - questions[0]['accuracy']['beta']):.4g} % error bound"
-    caption = "What each question spends, its noise, and how far all its numbers of a group are off at most"
-    return Table(caption=caption, head=("query", "share", "DP loss", "noise scale", sure), rows=tuple(rows))
+        rows.append((question["name"], question["share"], question["dp_loss"], scale, alpha))
+    return _spending(rows, questions[0]["accuracy"]["beta"])
 
 
-def _over(question: dict[str, Any], value: float) -> str:
+def _spending(rows: Sequence[tuple[str, float, float, str, str]], beta: float) -> Table:
+    """What each question spends: its name, share and DP loss, the scale of its noise and its error bound."""
+    cells = [(name, f"{100 * share:.4g} %", number(loss), scale, alpha) for name, share, loss, scale, alpha in rows]
+    return Table(
+        caption="What each question spends, its noise, and how far all its numbers of a group are off at most",
+        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} % error bound"),
+        rows=tuple(cells),
+    )
+
+
+def _noise_of(question: dict[str, Any], value: float) -> str:
     unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
     return f"{number(value)}/records" if question["noise"]["divided"] else f"{number(value)}{unit}"
 
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    several = len(certificate["questions"]) > 1
-    together = ", all its queries together," if several else ""
-    return (
-        *statement_lines(certificate),
-        *check_sentences(certificate),
+    together = ", all its queries together," if len(certificate["questions"]) > 1 else ""
+    return certificate_sentences(
+        certificate,
         f"The table{together} spends a DP loss of {number(certificate['dp_loss'])} on each record, by "
         f"{certificate['mechanism']['name']}; its groups share no record.",
-        *charge_sentences(certificate.get("ledger")),
-        *(f"Warning: {warning}." for warning in certificate["warnings"]),
     )
 
 
@@ -261,22 +238,11 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     """The plan of a table: before any data is read."""
     content = plan.to_dict()
     per = f" per {', '.join(content['per'])}" if content["per"] else ""
-    rows = tuple(
-        (
-            query["query"],
-            f"{100 * query['share']:.4g} %",
-            number(query["dp_loss"]),
-            _planned(query, "scale"),
-            _planned(query, "alpha"),
-        )
+    rows = [
+        (query["query"], query["share"], query["dp_loss"], _planned(query, "scale"), _planned(query, "alpha"))
         for query in content["queries"]
-    )
-    beta = content["queries"][0]["accuracy"]["beta"]
-    table = Table(
-        caption="What each question spends, its noise, and how far all its numbers of a group are off at most",
-        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} % error bound"),
-        rows=rows,
-    )
+    ]
+    table = _spending(rows, content["queries"][0]["accuracy"]["beta"])
     size = content["group_records"]
     over = "" if size is None else f" Shares and means are those of a group of {size:,} records."
     divided = any("undivided" in query for query in content["queries"])
@@ -286,6 +252,8 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
         f"All queries together spend a DP loss of {number(content['dp_loss'])} on each record, by "
         f"{content['mechanism']}; groups share no record, so any number of them costs the same.{over * divided}",
     )
+    adversary = plan.problem.adversary
+    guarantee = guarantee_words(plan.problem.epsilon, adversary.knows, "a table released by this plan")
     return Page(
         title=f"Plan of a table: {', '.join(query['query'] for query in content['queries'])}{per}",
         lead=f"{content['records']:,} records, epsilon {number(content['epsilon'])}; no data was read",
@@ -295,14 +263,7 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
             f"{content['adversary']}",
         ),
         sections=(
-            Section(
-                title="The guarantee",
-                blocks=(
-                    guarantee_words(
-                        plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"
-                    ),
-                ),
-            ),
+            Section(title="The guarantee", blocks=(guarantee,)),
             Section(title="The accuracy", blocks=(table, Words(words))),
             *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
         ),

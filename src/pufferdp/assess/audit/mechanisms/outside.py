@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.assess.audit.mechanisms.command import CommandMechanism
-from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction, Loaded
-from pufferdp.assess.audit.mechanisms.limits import RunBudget
+from pufferdp.assess.audit.mechanisms.process import (
+    Loaded,
+    OutsideMechanism,
+    RunBudget,
+    batches,
+    command_answers,
+)
 from pufferdp.assess.privacy import is_opendp, opendp_loss
 from pufferdp.basics.errors import MechanismError, ParameterError
 from pufferdp.basics.progress import Progress, silent
@@ -27,25 +33,29 @@ QueryLike = str | Callable[[Any], Any] | None
 
 def load_thing(thing: Any, query: QueryLike = None, batched: bool = False, d_in: float | None = None) -> Loaded:
     """A callable, an OpenDP measurement or a diffprivlib mechanism, made ready to run."""
-    library = library_of(thing)
-    answer = _answering(query)
-    if library == "opendp":
-        call = (lambda row: thing(_plain(row))) if answer is None else (lambda row: thing(_plain(answer(row))))
-        return Loaded(call, _opendp_loss(thing, d_in))
-    if library == "diffprivlib":
-        if answer is None:
-            raise ParameterError(
-                "a diffprivlib mechanism adds noise to an answer; say which one: query='count:1', 'sum', or a function"
-            )
-        return Loaded(lambda row: thing.randomise(_plain(answer(row))), _diffprivlib_loss(thing))
+    library, answer = library_of(thing), _answering(query)
+    if library is not None:
+        function, loss, batched = thing, _opendp_loss(thing, d_in) if library == "opendp" else None, False
+        if library == "diffprivlib":
+            if query is None:
+                raise ParameterError(
+                    "a diffprivlib mechanism adds noise to an answer; say which one: query='count:1', 'sum', or a "
+                    "function"
+                )
+            function, loss = thing.randomise, _diffprivlib_loss(thing)
+        return Loaded(lambda rows: (function(_plain(answer(row))) for row in rows), loss)
     if not callable(thing):
         raise ParameterError(
             f"the mechanism is {a_kind(thing)}; it must be a function, an OpenDP measurement, a diffprivlib mechanism "
             "or a text such as python:FILE:FUNCTION"
         )
     loss = getattr(thing, "dp_loss", None)
-    many = batched or bool(getattr(thing, "batched", False))
-    return Loaded(_compose(answer, thing, many), None if loss is None else float(loss), many)
+    if batched or getattr(thing, "batched", False):
+        if query is None:
+            return Loaded(batches(thing), loss, batched=True)
+        return Loaded(batches(lambda rows: thing(np.array([answer(row) for row in rows]))), loss, batched=True)
+    # A copy: what the mechanism does to its data is its own affair.
+    return Loaded(lambda rows: (thing(answer(row.copy())) for row in rows), loss)
 
 
 def library_of(thing: Any) -> str | None:
@@ -77,9 +87,11 @@ def import_function(where: str, name: str) -> Any:
         raise MechanismError(f"{where} has no {name!r}") from None
 
 
-def _answering(query: QueryLike) -> Function | None:
+def _answering(query: QueryLike) -> Callable[[Any], Any]:
     """A query as a function of one data set: state numbers, or what stands for them."""
-    if query is None or callable(query):
+    if query is None:
+        return lambda row: row
+    if callable(query):
         return query
     kind, _, state = query.partition(":")
     if kind == "count" and state:
@@ -101,14 +113,6 @@ def _count(row: npt.NDArray[Any], state: str) -> int:
         raise ParameterError(f"query is count:{state}; the records are numbers, and none is {state!r}") from None
 
 
-def _compose(answer: Function | None, function: Function, many: bool) -> Function:
-    if answer is None:
-        return function
-    if many:
-        return lambda rows: function(np.array([answer(row) for row in rows]))
-    return lambda row: function(answer(row))
-
-
 def _plain(value: Any) -> Any:
     """Numbers of Python itself: other libraries look at types."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -127,15 +131,15 @@ def _diffprivlib_loss(mechanism: Any) -> float | None:
     return float(mechanism.epsilon) if not getattr(mechanism, "delta", 0.0) else None
 
 
-def parts_of(spec: str) -> tuple[str, Sequence[str]]:
-    """python:FILE_OR_MODULE:FUNCTION or command:COMMAND, taken apart."""
+def parts_of(spec: str) -> tuple[str, str, str]:
+    """The kind, place and name in python:FILE_OR_MODULE:FUNCTION or command:COMMAND."""
     kind, _, rest = spec.partition(":")
     if kind == "command" and rest.strip():
-        return kind, (rest.strip(),)
+        return kind, rest.strip(), shorten(rest.strip(), 60, placeholder=" …")
     if kind == "python":
         where, _, name = rest.rpartition(":")
         if where and name.isidentifier():
-            return kind, (where, name)
+            return kind, where, name
     raise ParameterError(
         f"the mechanism is {spec!r}; it must be python:FILE_OR_MODULE:FUNCTION or command:COMMAND", value=spec
     )
@@ -152,7 +156,7 @@ def outside_mechanism(
     name: str | None = None,
     budget: RunBudget | None = None,
     progress: Progress = silent,
-) -> GuardedFunction | CommandMechanism:
+) -> OutsideMechanism:
     """Anything that turns data into numbers, as a mechanism that can be audited.
 
     >>> import numpy as np
@@ -178,29 +182,41 @@ def outside_mechanism(
         progress: called with a few words while it runs.
     """
     limits = budget or RunBudget()
-    load: Callable[[], Loaded]
-    if isinstance(thing, str):
-        kind, parts = parts_of(thing)
+    if not isinstance(thing, str):
+        called = _name_of(thing)
+        ready: Loaded | None = load_thing(
+            thing, query, batched, d_in
+        )  # what cannot be run is rejected before anything is started
+    else:
+        kind, where, called = parts_of(thing)
         if kind == "command":
             if query is not None or batched:
                 raise ParameterError("a command reads the data sets themselves: leave query and batched out")
-            return CommandMechanism(
-                command=parts[0], name=name or "", dp_loss=dp_loss, values=values, budget=limits, progress=progress
-            )
-        called = name or parts[-1]
-        load = partial(_imported, parts[0], parts[1], query, batched, d_in)
-    else:
-        ready = load_thing(thing, query, batched, d_in)  # what cannot be run is refused before anything is started
-        called = name or _name_of(thing)
+            ready = Loaded(command_answers(_words_of(where, values), limits.memory), unit="line")
+        else:
+            ready = None
 
-        def load() -> Loaded:
-            return ready
+    def load() -> Loaded:
+        return ready or load_thing(import_function(where, called), query, batched, d_in)
 
-    return GuardedFunction(name=called, load=load, declared=dp_loss, values=values, budget=limits, progress=progress)
+    return OutsideMechanism(
+        name=name or called, load=load, declared=dp_loss, values=values, budget=limits, progress=progress
+    )
 
 
-def _imported(where: str, name: str, query: QueryLike, batched: bool, d_in: float | None) -> Loaded:
-    return load_thing(import_function(where, name), query, batched, d_in)
+def _words_of(command: str, values: Sequence[object] | None) -> list[str]:
+    """The words of a command that can be started and that gets a data set a line."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ParameterError(f"the command {command!r} cannot be read: {error}", value=command) from None
+    if not words or shutil.which(words[0]) is None:
+        first = words[0] if words else ""
+        reason = "Permission denied" if first and Path(first).exists() else "No such file or directory"
+        raise ParameterError(f"{first!r} cannot be started: {reason}", value=command)
+    if any(set(str(value)) & set(",\n\r") for value in values or ()):
+        raise ParameterError("a value has a comma or a line break in it; a line holds one data set, with commas")
+    return words
 
 
 def _name_of(thing: Any) -> str:

@@ -1,8 +1,8 @@
-"""Watches over audited code: it gets so much memory and so many processes, and all that it started ends with it.
+"""Runs audited code in a process of its own with limits on memory and processes, and ends all that it started.
 
-What it starts may leave its group with setsid, and may outlive its parent. So the supervisor is made the one
-that orphans below it fall to, and ends everything below itself. Also runs alone, before a command:
-``python -I -S supervisor.py MEMORY PROCESSES COMMAND…``; so nothing but the standard library is imported here.
+What audited code starts may leave its process group with ``setsid`` and outlive its parent. So a supervisor stands
+between: orphans below it become its children (a "subreaper" of Linux), and it kills everything below itself when the
+work ends, when it is told to end, and when the auditing process dies.
 """
 
 from __future__ import annotations
@@ -11,111 +11,146 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from glob import glob
 
-_SUBREAPER, _PARENT_DEATH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG of Linux
-_ENDING = 5.0
-"""Seconds that a supervisor has to end everything."""
+_ENDING_SECONDS = 5.0
+"""A supervisor that has not killed its children after this time is killed with its process group."""
 
 
-def supervise(work: Callable[[], None], memory: int, processes: int) -> None:
-    """Fork, let the child do the work, and end as it ends, with all that it started. Never returns."""
-    _prctl(_SUBREAPER, 1)
-    _prctl(_PARENT_DEATH, signal.SIGTERM)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
+class SupervisedProcess:
+    """A forked process that does some work, and everything that it starts; all of it ends when this object goes."""
+
+    def __init__(self, work: Callable[[], None], memory: int, processes: int) -> None:
+        with warnings.catch_warnings():
+            # Python warns that other threads do not live on in the child: it needs none of them.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                os.setsid()
+                _supervise(work, memory, processes)
+            finally:
+                os._exit(1)
+        self._codes = list[int | None]()
+        self.end = weakref.finalize(self, _end, self._pid, self._codes, os.getpid())
+
+    def status(self) -> str:
+        """How the process ended, in words."""
+        _reap(self._pid, self._codes, seconds=1.0)
+        code = self._codes[0] if self._codes else None
+        if code is None:
+            return "it no longer answers"
+        # A process that died by a signal is reported as 128 and its number, as shells do.
+        return exit_words(128 - code if code > 128 else code)
+
+
+def exit_words(code: int) -> str:
+    """An exit code in words; minus the number of a signal where a signal ended the process."""
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+
+def end_children() -> None:
+    """Kill the children of this process, and their orphans, which become children in turn, until none is left."""
+    deadline = time.monotonic() + _ENDING_SECONDS / 2
+    while time.monotonic() < deadline:
+        for file in glob("/proc/[0-9]*/stat"):
+            with suppress(OSError), open(file, "rb") as stat:
+                # After the name, which ends with the last parenthesis, come the state and the parent.
+                if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                    os.kill(int(file.split("/")[2]), signal.SIGKILL)
+        try:
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                time.sleep(0.005)
+        except ChildProcessError:
+            return
+
+
+def become_subreaper() -> None:
+    """Have orphans below this process become its children."""
+    _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+
+
+def _supervise(work: Callable[[], None], memory: int, processes: int) -> None:
+    """Let a child do the work, and end as it ends, with all that it started. Never returns."""
+    become_subreaper()
+    _prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: sent when the auditing process dies
+    signal.signal(signal.SIGTERM, _stop)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _restrict(memory, processes)
             work()
             code = 0
         finally:
             os._exit(code)
-    _leave_streams()
-    ended = 0
+    # Keep no end of a pipe open here: its reader must see it close when the work ends.
+    os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+    ended = status = 0
     while ended != child:
         ended, status = os.waitpid(-1, 0)
-    end_descendants()
+    end_children()
     code = os.waitstatus_to_exitcode(status)
-    if code < 0:  # die by the signal that the work died by
-        with suppress(OSError):
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-        time.sleep(1)
-    os._exit(code)
-
-
-def end_descendants() -> None:
-    """Kill what is below this process: children, whose orphans become children in turn, as long as there are any."""
-    deadline = time.monotonic() + _ENDING / 2
-    while time.monotonic() < deadline:
-        children = [pid for pid, parent, _ in _processes() if parent == os.getpid()]
-        for child in children:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if not children:
-            return
-        time.sleep(0.01)
-
-
-def end_supervised(pid: int, ended: Callable[[], bool]) -> None:
-    """Have a supervisor end what is below it, and itself; kill its group where it does not."""
-    with suppress(ProcessLookupError, PermissionError, ChildProcessError):
-        os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + _ENDING
-        while not ended():
-            if time.monotonic() > deadline:
-                os.killpg(pid, signal.SIGKILL)
-            time.sleep(0.005)
-
-
-def _processes() -> Iterator[tuple[int, int, int]]:
-    """The number, parent and count of threads of every process, by what /proc says; none where there is no /proc."""
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-            yield int(name), int(fields[1]), int(fields[17])
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def _stop(number: int, frame: object) -> None:
-    end_descendants()
-    os._exit(128 + number)
+    end_children()
+    os.killpg(0, signal.SIGKILL)  # where there is no /proc, this ends what has not left the group
 
 
-def _leave_streams() -> None:
-    """Have no end of a pipe here: its reader must see it end with the work."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for handle in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(64)):
-        with suppress(OSError):
-            if int(handle) != nowhere:
-                os.dup2(nowhere, int(handle))
+def _end(pid: int, codes: list[int | None], owner: int) -> None:
+    """Have a supervisor end what is below it, and itself; kill its group where it does not."""
+    if not codes and os.getpid() == owner:  # whose number is still its own, and which a fork of the owner leaves alone
+        for kill, number in ((os.kill, signal.SIGTERM), (os.killpg, signal.SIGKILL)):
+            with suppress(ProcessLookupError, PermissionError):
+                kill(pid, number)
+            if _reap(pid, codes, _ENDING_SECONDS):
+                return
+
+
+def _reap(pid: int, codes: list[int | None], seconds: float) -> bool:
+    """Wait for a process and note its exit code; None where something else has waited for it."""
+    deadline = time.monotonic() + seconds
+    while not codes and time.monotonic() < deadline:
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            codes.append(None)
+            break
+        if ended:
+            codes.append(os.waitstatus_to_exitcode(status))
+        else:
+            time.sleep(0.005)
+    return bool(codes)
 
 
 def _restrict(memory: int, processes: int) -> None:
     """Limit memory beyond what this process has, and processes beyond those that its user has."""
-    import resource
-
     data, threads = 0, 0
     with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
         data = 1024 * next(int(line.split()[1]) for line in file if line.startswith("VmData"))
-    for pid, _, count in _processes():
+    for tasks in glob("/proc/[0-9]*/task"):
         with suppress(OSError):
-            threads += count * (os.stat(f"/proc/{pid}").st_uid == os.getuid())
-    limits = {"RLIMIT_DATA": data + memory, "RLIMIT_NPROC": threads + processes, "RLIMIT_CORE": 0}
+            threads += len(os.listdir(tasks)) * (os.stat(tasks).st_uid == os.getuid())
+    set_limits({"RLIMIT_DATA": data + memory, "RLIMIT_NPROC": threads + processes, "RLIMIT_CORE": 0})
+
+
+def set_limits(limits: Mapping[str, int]) -> None:
+    """Limit this process and those that it starts, as far as the system knows such limits."""
+    import resource
+
     for name, value in limits.items():
         with suppress(ValueError, OSError, AttributeError):
             kind = getattr(resource, name)
             hard = resource.getrlimit(kind)[1]
-            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (most, most))
+            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (limit, limit))
 
 
 def _prctl(option: int, value: int) -> None:
@@ -124,17 +159,3 @@ def _prctl(option: int, value: int) -> None:
             import ctypes
 
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _run_command() -> None:
-    words = sys.argv[3:]
-    try:
-        os.execvp(words[0], words)
-    except OSError as error:
-        sys.stderr.write(f"{words[0]!r} cannot be started: {error.strerror}\n")
-        sys.stderr.flush()
-        os._exit(127)
-
-
-if __name__ == "__main__":
-    supervise(_run_command, int(sys.argv[1]), int(sys.argv[2]))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pufferdp.assess.audit.density import density_of, largest_log_ratio, percentile, random_adversary, simulate_leakage
 from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
 from pufferdp.assess.audit.priors import ChainPrior
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.queries import Query
+from pufferdp_papers.thesis.density import density_of, largest_log_ratio, percentile, random_adversary, simulate_leakage
 
 
 def test_densities_from_a_sample() -> None:
