@@ -514,12 +514,7 @@ class Endless:
     """A stream of lines that a signal or an error comes into."""
 
     def __init__(self, happen: Callable[[], None]) -> None:
-        self._parts, self._happen = [series().encode(), b""], happen
-        head, _, rest = self._parts[0].partition(b"\n")
-        self._head, self._parts = head + b"\n", [rest]
-
-    def readline(self, size: int = -1) -> bytes:
-        return self._head
+        self._parts, self._happen = [series().encode()], happen
 
     def read(self, size: int) -> bytes:
         if not self._parts:
