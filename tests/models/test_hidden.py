@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pufferdp import (
     HiddenMarkov,
     Ledger,
-    MarkovChain,
     ModelError,
     NotApplicableError,
     PufferdpError,
@@ -27,7 +26,6 @@ from pufferdp import (
     plan_flow,
     plan_redaction,
     release,
-    robustness,
     save_model,
     verify,
 )
@@ -219,14 +217,6 @@ def test_other_verbs_say_why_not(verb):
         verb()
     assert isinstance(error.value, ModelError | NotApplicableError)
     assert "HiddenMarkov" in str(error.value)
-
-
-def test_no_distance_is_computed_from_or_to_hidden_states():
-    chain = MarkovChain(transition=np.full((3, 3), 1 / 3), states=SENSOR.labels)
-    for model, other in ((SENSOR, chain), (chain, SENSOR)):
-        left = robustness(model, other, epsilon=1.0, length=5)
-        assert left.delta == math.inf
-        assert "HiddenMarkov" in left.reason
 
 
 class Fitted:

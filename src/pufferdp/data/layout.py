@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,24 +12,13 @@ from fractions import Fraction
 from typing import Any, Final, get_args
 
 from pufferdp.basics import checks
+from pufferdp.basics.checks import DURATION, MICROSECONDS
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, did_you_mean
 from pufferdp.data.ranges import EVERYTHING, Ranges, segment_words
 from pufferdp.data.reading_options import ROWS as ROWS
 from pufferdp.data.reading_options import MissingValues
 from pufferdp.models.base import PAIR_MARK
-
-_MICROSECONDS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "sec": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
-}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +38,10 @@ def read_distance(distance: str | float, name: str) -> Distance:
     """Read ``"10min"``, ``"1.5h"`` or a bare number; ``name`` says in messages what it is."""
     text = str(distance)
     amount: Fraction | None = None
-    match = _DURATION.fullmatch(text) if isinstance(distance, str) else None
+    match = DURATION.fullmatch(text) if isinstance(distance, str) else None
     try:
-        if match and match[2] in _MICROSECONDS:
-            amount = checks.fraction(match[1]) * _MICROSECONDS[match[2]]
+        if match and match[2] in MICROSECONDS:
+            amount = checks.fraction(match[1]) * MICROSECONDS[match[2]]
         elif not match and not isinstance(distance, bool):
             # Through text, so that a gap of 0.1 is one tenth and not the double next to it.
             amount = checks.fraction(text)
@@ -107,8 +95,8 @@ def place_of(name: str, place: object) -> Place | None:
 def duration_text(microseconds: Fraction) -> str:
     """A duration in its largest whole unit: ``5min``, ``33h``, ``1500ms``."""
     for unit in ("d", "h", "min", "s", "ms", "us"):
-        if (microseconds / _MICROSECONDS[unit]).denominator == 1:
-            return f"{microseconds / _MICROSECONDS[unit]}{unit}"
+        if (microseconds / MICROSECONDS[unit]).denominator == 1:
+            return f"{microseconds / MICROSECONDS[unit]}{unit}"
     return f"{float(microseconds):.15g}us"
 
 

@@ -131,7 +131,7 @@ class PlacedRows:
     count: int
     """Steps of the series: rows of the source, missing values included, and rows that are not there between them."""
     missing: int
-    """Steps without a value."""
+    """How many steps have no value."""
     chains: tuple[Span, ...]
     """The chain of each row that was asked about, in positions and in their order; none twice."""
     positions: tuple[int, ...]

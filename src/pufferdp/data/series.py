@@ -63,7 +63,7 @@ class Series:
 
     @property
     def layout(self) -> Layout:
-        """How the column was read."""
+        """How the column is read from its table."""
         return self.table.layout
 
     def __repr__(self) -> str:
@@ -594,7 +594,7 @@ class StatePath:
     """The records of all chains, one after the other. Never printed."""
 
     codes: NDArray[np.int64]
-    """The state of each."""
+    """The state of each record."""
     joined: NDArray[np.bool_]
     """Whether it comes one step after the record before it, in the same chain."""
     persons: NDArray[np.int64]
@@ -624,11 +624,11 @@ class KeyedRecords:
     """The records of all chains with what says which group of a table they are in. Never printed."""
 
     codes: NDArray[np.int64]
-    """The state of each."""
+    """The state of each record."""
     joined: NDArray[np.bool_]
     """Whether it comes one step after the record before it, in the same chain."""
     people: tuple[str, ...]
-    """Who has records."""
+    """The people who have records."""
     persons: NDArray[np.int64]
     """Whose it is, as a place among the people."""
     group_names: tuple[str, ...]

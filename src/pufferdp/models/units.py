@@ -86,7 +86,7 @@ class Unit:
         return f"{article} {self.noun} is any {long} in a row, whatever the time zone{longer}."
 
     def to_dict(self) -> dict[str, Any]:
-        """The unit as JSON has it."""
+        """The content of the unit as JSON has it."""
         return {"name": self.name, "records": self.records}
 
 

@@ -30,7 +30,7 @@ CANDIDATE_KEYS = {
 CERTIFICATE_KEYS = {
     "schema", "pufferdp", "created", "guarantee", "model", "model_sha256", "query", "mechanism", "calibration", "noise",
     "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "model_estimate", "warnings",
-    "ledger", "sha256",
+    "ledger", "model_checks", "sha256",
 }  # fmt: skip
 
 

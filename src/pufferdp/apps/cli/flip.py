@@ -15,7 +15,7 @@ from pufferdp.basics.errors import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """How records are flipped."""
+    """How the records of a series are flipped."""
 
     optimise: Annotated[
         bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")

@@ -14,7 +14,7 @@ from pufferdp.apps.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class FlowSecret:
-    """What a flow hides."""
+    """What a released flow hides."""
 
     privacy: options.PrivacyName = "joint"
     add: options.Sum = False

@@ -14,9 +14,7 @@ from pufferdp.data import reading_options
 
 def robustness(
     model: Annotated[str, typer.Argument(help="Model file (JSON) the guarantee was made for.")],
-    alternative: Annotated[
-        str, typer.Option("--alternative", "--belief", help="Model file (JSON) that the adversary uses.")
-    ],
+    alternative: Annotated[str, typer.Option("--alternative", help="Model file (JSON) that the adversary uses.")],
     epsilon: options.Epsilon,
     length: Annotated[str | None, typer.Option("--length", help="Records in the series, for chains.")] = None,
     drift: Annotated[

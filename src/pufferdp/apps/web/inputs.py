@@ -6,7 +6,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.basics.errors import CertificateError
@@ -100,20 +100,52 @@ class Inputs:
         return self.lengths[key]
 
 
-def answer_folder(ledger: str | None) -> AnswerFolder | None:
-    """Where a charged answer will be kept, tried; None where nothing is charged."""
-    if ledger is None:
-        return None
-    answers = AnswerFolder.of(ledger)
-    answers.check()
-    return answers
+Published = TypeVar("Published", bound="Certified")
 
 
-def keep_answer(
-    answers: AnswerFolder | None, content: dict[str, Any], series: MemoryFile | None = None
-) -> list[str] | None:
-    """The files of a charged answer; None where nothing was charged."""
-    return None if answers is None else answers.keep(content["certificate"]["ledger"], content, series)
+class Certified(Protocol):
+    """A release of any type, with its certificate."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the release as JSON has it."""
+
+
+def publish(
+    inputs: Inputs,
+    progress: JobContext,
+    arguments: Mapping[str, Any],
+    make: Callable[..., Published],
+    series: Callable[[Published], MemoryFile | None] = lambda made: None,
+    **asked: Any,
+) -> tuple[Published, dict[str, Any], list[str] | None]:
+    """A release, its content, and the files that hold it where it was charged; None where nothing was.
+
+    The folder for charged answers is tried before anything is made.
+
+    Args:
+        inputs: the files and models of this process.
+        progress: told what is going on.
+        arguments: the request: data, model, ledger and data set.
+        make: the function of the library.
+        series: the series that belongs to the answer, where one does.
+        **asked: what else the function is given.
+    """
+    ledger = arguments["ledger"]
+    answers = None if ledger is None else AnswerFolder.of(ledger)
+    if answers is not None:
+        answers.check()
+    made = make(
+        inputs.file(arguments["data"]),
+        model=inputs.model(arguments["model"]),
+        ledger=ledger,
+        dataset=arguments["dataset"],
+        progress=progress,
+        **asked,
+    )
+    content = made.to_dict()
+    kept = None if answers is None else answers.keep(content["certificate"]["ledger"], content, series(made))
+    progress("writing the report")
+    return made, content, kept
 
 
 def decorate(parts: dict[str, Callable[[], Any]], charged: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pufferdp.apps.flags import advised, flags
 from pufferdp.apps.web import assessments, pictures, publications
-from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
+from pufferdp.apps.web.inputs import Inputs, JobContext, certificate_in, decorate, publish
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ModelError, PufferdpError
 from pufferdp.basics.files import JsonRuleError, parse_json
@@ -154,26 +154,11 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
     """One private answer, charged before its noise where there is a ledger."""
     from pufferdp.publish.release import release as make
 
-    answers = answer_folder(arguments["ledger"])
-    made = make(
-        inputs.file(arguments["data"]),
-        model=inputs.model(arguments["model"]),
-        query=arguments["query"],
-        clip=arguments["clip"],
-        epsilon=arguments["epsilon"],
-        adversary=arguments["adversary"],
-        id=arguments["id"],
-        mechanism=arguments["mechanism"],
-        ledger=arguments["ledger"],
-        dataset=arguments["dataset"],
-        progress=progress,
-        **arguments["reading"],
-    )
-    content = made.to_dict()
-    kept = keep_answer(answers, content)
-    progress("writing the report")
+    names = ("query", "clip", "epsilon", "adversary", "id", "mechanism")
+    asked = {name: arguments[name] for name in names}
+    made, content, kept = publish(inputs, progress, arguments, make, **asked, **arguments["reading"])
     drawn = {"chart": lambda: pictures.release(made, arguments["theme"]), "report": lambda: pictures.report(made)}
-    return {**content, "kept": kept, **decorate(drawn, answers is not None)}
+    return {**content, "kept": kept, **decorate(drawn, kept is not None)}
 
 
 def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:
@@ -224,18 +209,15 @@ def design(
     return {**content, "rows": result.rows, "words": str(result), "chart": pictures.redaction(result, theme)}
 
 
-def redact(
-    inputs: Inputs, progress: JobContext, *, data: str, model: str, theme: str, **arguments: Any
-) -> dict[str, Any]:
+def redact(inputs: Inputs, progress: JobContext, *, theme: str, **arguments: Any) -> dict[str, Any]:
     """The series but for what gives private records away."""
     from pufferdp.publish.redaction.publication import marked_rows
     from pufferdp.publish.redaction.publication import redact as make
 
-    answers = answer_folder(arguments["ledger"])
-    result = make(inputs.file(data), model=inputs.model(model), progress=progress, **arguments)
+    asked = {name: value for name, value in arguments.items() if name not in ("data", "model", "ledger", "dataset")}
+    result, content, kept = publish(inputs, progress, arguments, make, lambda made: made.data, **asked)
     assert isinstance(result.data, MemoryFile)
-    content = {**result.to_dict(), "redaction_probabilities": None}
-    kept = keep_answer(answers, result.to_dict(), result.data)
+    content = {**content, "redaction_probabilities": None}
     rows = sorted(marked_rows(result.data, arguments["column"], result.mark))
     written = result.data
     drawn = {
@@ -243,7 +225,7 @@ def redact(
         "report": lambda: pictures.report(result),
         "formulas": lambda: formula_warning(written),
     }
-    return {**content, "kept": kept, "file": written, "marked": rows, **decorate(drawn, answers is not None)}
+    return {**content, "kept": kept, "file": written, "marked": rows, **decorate(drawn, kept is not None)}
 
 
 def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> dict[str, Any]:

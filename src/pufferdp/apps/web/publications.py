@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pufferdp.apps.web import pictures
-from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
+from pufferdp.apps.web.inputs import Inputs, JobContext, certificate_in, decorate, publish
 from pufferdp.basics.errors import CertificateError
+from pufferdp.data.memory import MemoryFile
 from pufferdp.data.reading_options import ROWS
 from pufferdp.data.rewrite import formula_warning, key_columns
 from pufferdp.models.base import Lengths
 from pufferdp.publish.certificate import SERIES_SCHEMA
+
+if TYPE_CHECKING:
+    from pufferdp.publish.flips.publication import Flip
+    from pufferdp.publish.tables.publication import TableRelease
 
 
 class Planned(Protocol):
@@ -31,14 +36,8 @@ def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[s
 
 
 def _table(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "query": arguments["queries"],
-        "per": arguments["per"] or None,
-        "split": arguments["split"],
-        "clip": arguments["clip"],
-        "epsilon": arguments["epsilon"],
-        "adversary": arguments["adversary"],
-    }
+    asked = {name: arguments[name] for name in ("split", "clip", "epsilon", "adversary")}
+    return {**asked, "query": arguments["queries"], "per": arguments["per"] or None}
 
 
 def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -51,16 +50,11 @@ def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, A
     from pufferdp.publish.series import Series, run_of
     from pufferdp.publish.tables.publication import release_table
 
-    answers = answer_folder(arguments["ledger"])
-    made = release_table(
-        Series(inputs.file(arguments["data"]), **arguments["reading"]),
-        model=inputs.model(arguments["model"]),
-        **_table(arguments),
-        **run_of({"ledger": arguments["ledger"], "dataset": arguments["dataset"], "progress": progress}),
-    )
-    content = made.to_dict()
-    kept = keep_answer(answers, content)
-    progress("writing the report")
+    def make(source: MemoryFile, *, ledger: Any, dataset: Any, progress: JobContext, **asked: Any) -> TableRelease:
+        run = run_of({"ledger": ledger, "dataset": dataset, "progress": progress})
+        return release_table(Series(source, **arguments["reading"]), **asked, **run)
+
+    made, content, kept = publish(inputs, progress, arguments, make, **_table(arguments))
     files = {"table.csv": made.table.to_csv().decode("utf-8", "replace"), "release.json": content}
     return _published(made, content, kept, files, arguments["theme"])
 
@@ -85,25 +79,16 @@ def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
     """A series whose every record passed a channel."""
     from pufferdp.publish.flips.publication import flip as make
 
-    answers, reading = answer_folder(arguments["ledger"]), arguments["reading"]
-    source = inputs.file(arguments["data"])
+    source, reading = inputs.file(arguments["data"]), arguments["reading"]
     keys = key_columns(source, [name for name in (reading["by"], reading["order"]) if name not in (None, ROWS)])
-    made = make(
-        source,
-        model=inputs.model(arguments["model"]),
-        epsilon=arguments["epsilon"],
-        adversary=arguments["adversary"],
-        optimise=arguments["optimise"],
-        ledger=arguments["ledger"],
-        dataset=arguments["dataset"],
-        progress=progress,
-        **reading,
-    )
-    columns = [*keys.values(), made.values]
-    series = source.written([*keys, reading["column"]], zip(*columns, strict=True))
-    content = made.to_dict()
-    kept = keep_answer(answers, content, series)
-    progress("writing the report")
+
+    def written(made: Flip) -> MemoryFile:
+        columns = [*keys.values(), made.values]
+        return source.written([*keys, reading["column"]], zip(*columns, strict=True))
+
+    asked = {name: arguments[name] for name in ("epsilon", "adversary", "optimise")}
+    made, content, kept = publish(inputs, progress, arguments, make, written, **asked, **reading)
+    series = written(made)
     files = {f"flipped-{series.name.rpartition('/')[2]}": series, "certificate.json": content["certificate"]}
     shown = decorate({"formulas": lambda: formula_warning(series)}, kept is not None)
     return {"file": series, **shown, **_published(made, content, kept, files, arguments["theme"])}
@@ -151,19 +136,7 @@ def flow(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
     """How the series moves between states, with noise."""
     from pufferdp.publish.flows.publication import flow as make
 
-    answers = answer_folder(arguments["ledger"])
-    made = make(
-        inputs.file(arguments["data"]),
-        model=inputs.model(arguments["model"]),
-        ledger=arguments["ledger"],
-        dataset=arguments["dataset"],
-        progress=progress,
-        **_flow(arguments),
-        **arguments["reading"],
-    )
-    content = made.to_dict()
-    kept = keep_answer(answers, content)
-    progress("writing the report")
+    made, content, kept = publish(inputs, progress, arguments, make, **_flow(arguments), **arguments["reading"])
     return _published(made, content, kept, {"flow.json": content}, arguments["theme"])
 
 

@@ -35,6 +35,34 @@ class Reading(JobRequest):
     independent: bool = False
 
 
+class Drawn(JobRequest):
+    """Work whose result has a figure."""
+
+    theme: Theme = "light"
+
+
+class OfModel(Drawn):
+    """Work about a model and a number of records."""
+
+    model: Name
+    length: int | None = None
+
+
+class OfData(OfModel):
+    """Work about a model, and about a file of data or a number of records."""
+
+    data: Name | None = None
+    reading: Reading | None = None
+
+
+class FromData(OfData):
+    """What is released from data; charged where ``dataset`` names one of the ledger."""
+
+    data: Name
+    reading: Reading
+    dataset: Name | None = None
+
+
 class ValuesRequest(JobRequest):
     """What stands in a column: states or a range of numbers."""
 
@@ -51,130 +79,88 @@ class FitRequest(JobRequest):
     confidence: float | None = None
 
 
-class PlanRequest(JobRequest):
+class PlanRequest(OfData):
     """Every mechanism on one problem."""
 
-    model: Name
-    data: Name | None = None
-    reading: Reading | None = None
     id: Name | None = None
     query: Name
     clip: tuple[float, float] | None = None
     epsilon: float
     adversary: Name = "bdp"
-    length: int | None = None
-    theme: Theme = "light"
 
 
-class ReleaseRequest(PlanRequest):
-    """One private answer from the data; charged where ``dataset`` names one of the ledger."""
+class ReleaseRequest(FromData, PlanRequest):
+    """One private answer from the data."""
 
-    data: Name
-    reading: Reading
     mechanism: Name | None = None
-    dataset: Name | None = None
 
 
-class TablePlanRequest(JobRequest):
+class TablePlanRequest(OfData):
     """Several questions, on one budget."""
 
-    model: Name
-    data: Name | None = None
-    reading: Reading | None = None
     queries: Annotated[list[Name], Field(min_length=1, max_length=50)]
     per: Annotated[list[Name], Field(max_length=2)] = []
     split: Annotated[list[float], Field(max_length=50)] | None = None
     clip: tuple[float, float] | None = None
     epsilon: float
     adversary: Name = "bdp"
-    length: int | None = None
-    theme: Theme = "light"
 
 
-class TableRequest(TablePlanRequest):
-    """A table from the data; charged where ``dataset`` names one of the ledger."""
-
-    data: Name
-    reading: Reading
-    dataset: Name | None = None
+class TableRequest(FromData, TablePlanRequest):
+    """A table of answers from the data."""
 
 
-class FlipPlanRequest(JobRequest):
+class FlipPlanRequest(OfData):
     """The channel of a flipped series."""
 
-    model: Name
-    data: Name | None = None
-    reading: Reading | None = None
     epsilon: float
     adversary: Name = "bdp"
     optimise: bool = False
-    length: int | None = None
-    theme: Theme = "light"
 
 
-class FlipRequest(FlipPlanRequest):
+class FlipRequest(FromData, FlipPlanRequest):
     """A series flipped record by record."""
 
-    data: Name
-    reading: Reading
-    dataset: Name | None = None
 
-
-class EstimateRequest(JobRequest):
+class EstimateRequest(Drawn):
     """What a flipped series says of the true one."""
 
     data: Name
     certificate: Name
     confidence: float = 0.95
-    theme: Theme = "light"
 
 
-class FlowPlanRequest(JobRequest):
+class FlowPlanRequest(OfData):
     """A request for the plan of a flow."""
 
-    model: Name
-    data: Name | None = None
-    reading: Reading | None = None
     eta: float
     tau: float
     privacy: Literal["orbit", "record", "joint"] = "joint"
-    length: int | None = None
-    theme: Theme = "light"
 
 
-class FlowRequest(FlowPlanRequest):
+class FlowRequest(FromData, FlowPlanRequest):
     """A request for a flow of data."""
 
-    data: Name
-    reading: Reading
-    dataset: Name | None = None
 
-
-class StreamRequest(JobRequest):
+class StreamRequest(OfModel):
     """What a stream leaks, or what its steps may spend."""
 
-    model: Name
     losses: Annotated[list[float], Field(min_length=1, max_length=10_000)] | None = None
     target: float | None = None
-    length: int | None = None
     adversary: Name = "bdp"
-    theme: Theme = "light"
 
 
-class AuditRequest(JobRequest):
+class AuditRequest(OfModel):
     """An attack on a mechanism of ours: the page runs nobody's code."""
 
-    model: Name
     mechanism: Annotated[str, StringConstraints(max_length=1000, pattern=r"^(laplace|flip|redact):")]
-    length: int | None = None
     dp_epsilon: float | None = None
     adversary: Name = "bdp"
     clip: tuple[float, float] | None = None
     seconds: Annotated[float, Field(ge=1, le=120)] = 10.0
-    theme: Theme = "light"
 
 
-class LeakageRequest(JobRequest):
+class LeakageRequest(Drawn):
     """What a DP loss leaks under a model, or under a chain with two states."""
 
     model: Name | None = None
@@ -183,7 +169,6 @@ class LeakageRequest(JobRequest):
     dp_epsilon: float
     adversary: Name = "bdp"
     query: Name | None = "count:1"
-    theme: Theme = "light"
 
 
 class SeriesRequest(JobRequest):
@@ -194,36 +179,32 @@ class SeriesRequest(JobRequest):
     column: Name
 
 
-class DesignRequest(JobRequest):
-    """A redaction before it is drawn; with data, times may be named."""
+class Hidden(Drawn):
+    """Which rows are hidden, in which order of the data and from whom; rows are counted from 1."""
 
     model: Name
+    order: Name | None = None
+    private: Private
+    epsilon: float
+    adversary: Name = "bdp"
+
+
+class DesignRequest(Hidden):
+    """A redaction before it is drawn; with data, times may be named."""
+
     length: int
     data: Name | None = None
     column: Name | None = None
-    order: Name | None = None
-    private: Private
-    epsilon: float
-    adversary: Name = "bdp"
-    theme: Theme = "light"
 
 
-class RedactRequest(JobRequest):
-    """A series but for what gives its private rows away; ``private`` counts rows from 1."""
+class RedactRequest(Hidden):
+    """A series but for what gives its private rows away."""
 
     data: Name
-    model: Name
     column: Name
-    order: Name | None = None
-    private: Private
-    epsilon: float
     keep: Annotated[list[Name], Field(max_length=200)] = []
-    adversary: Name = "bdp"
     dataset: Name | None = None
-    theme: Theme = "light"
 
 
-class LedgerRequest(JobRequest):
+class LedgerRequest(Drawn):
     """The ledger that the server was started with."""
-
-    theme: Theme = "light"

@@ -36,7 +36,7 @@ class SupervisedProcess:
             finally:
                 os._exit(1)
         self._codes = list[int | None]()
-        self.end = weakref.finalize(self, _end, self._pid, self._codes)
+        self.end = weakref.finalize(self, _end, self._pid, self._codes, os.getpid())
 
     def status(self) -> str:
         """How the process ended, in words."""
@@ -104,9 +104,9 @@ def _stop(number: int, frame: object) -> None:
     os.killpg(0, signal.SIGKILL)  # where there is no /proc, this ends what has not left the group
 
 
-def _end(pid: int, codes: list[int | None]) -> None:
+def _end(pid: int, codes: list[int | None], owner: int) -> None:
     """Have a supervisor end what is below it, and itself; kill its group where it does not."""
-    if not codes:  # a process that was waited for has given its number away
+    if not codes and os.getpid() == owner:  # whose number is still its own, and which a fork of the owner leaves alone
         for kill, number in ((os.kill, signal.SIGTERM), (os.killpg, signal.SIGKILL)):
             with suppress(ProcessLookupError, PermissionError):
                 kill(pid, number)
