@@ -147,7 +147,7 @@ def _problems(
     """Path, value and problem of each leaf that has one."""
     check = checks.get(path, check)
     if isinstance(stated, Mapping) and isinstance(true, Mapping):
-        for key in sorted(stated.keys() | true.keys()):
+        for key in dict.fromkeys([*true, *stated]):
             at = join(path, key)
             if key not in stated:
                 yield at, None, f"{at} is missing; it is needed"
