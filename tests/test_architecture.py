@@ -19,7 +19,7 @@ from pufferdp.apps.verbs import VERBS
 SOURCE = Path(pufferdp.__file__).parent
 PAPERS = sorted((SOURCE.parents[1] / "papers" / "src").rglob("*.py"))
 LARGEST_ROOT = 12
-LARGEST_FOLDER = 18
+LARGEST_FOLDER = 20
 
 
 @functools.cache

@@ -58,7 +58,7 @@ def test_the_markers_are_the_same_everywhere() -> None:
     [
         ("dev", {1: 1, 5: 3, 20: 5, 200: 50}),
         ("ci", {1: 1, 5: 5, 12: 12, 200: 200}),
-        ("soak", {1: 10, 200: 2000}),
+        ("soak", {1: 15, 200: 3000}),
     ],
 )
 def test_examples_follow_the_profile(profile: str, counts: dict[int, int]) -> None:

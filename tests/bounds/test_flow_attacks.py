@@ -82,20 +82,6 @@ def test_record_neighbours_cannot_be_told_apart_under_any_kernel_of_the_orbit(se
             assert total_variation(*distributions, sigma) <= tau + GRID
 
 
-@pytest.mark.parametrize("n", [7, 8])
-def test_record_neighbours_in_longer_paths(n):
-    """As above up to eight transitions, for the centre and two kernels on the rim of the orbit."""
-    generator = np.random.default_rng([n, 6])
-    eta, tau, start = 0.05, 0.2, random_distribution(generator, 2)
-    centre = mixing(generator, 2)
-    while dobrushin(centre) + 2 * eta >= 1:
-        centre = mixing(generator, 2)
-    sigma = our_noise(centre, n, eta=eta, tau=tau, privacy=Privacy.RECORD).sigma
-    for kernel in (centre, least_favourable(centre, eta), tilted(centre, eta)):
-        for distributions in records(kernel, start, n):
-            assert total_variation(*distributions, sigma) <= tau + GRID
-
-
 def test_noise_for_the_centre_alone_is_too_little_for_the_orbit():
     """The notes' case: alpha(K0) = .3, eta = .2, n = 6, tau = .1. This attacker wins, so the tests above can fail."""
     centre, kernel = np.array([[0.65, 0.35], [0.35, 0.65]]), np.array([[0.85, 0.15], [0.15, 0.85]])
@@ -128,26 +114,6 @@ def test_likelihood_ratios_succeed_no_better_than_guaranteed(seed):
         far, success = sampled_variation(*distributions, sigma, DRAWS, generator)
         assert far - SAMPLED <= tau
         assert success - SAMPLED <= (1 + tau) / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [7, 8])
-def test_likelihood_ratios_on_longer_paths_of_three_states(n):
-    """Thousands of flows, so fewer draws: Hoeffding allows twice as much for them, at the same error rate."""
-    generator = np.random.default_rng([n, 7])
-    eta, tau, start = 0.05, 0.2, random_distribution(generator, 3)
-    centre = mixing(generator, 3)
-    while dobrushin(centre) + 2 * eta >= 1:
-        centre = mixing(generator, 3)
-    sigma = our_noise(centre, n, eta=eta, tau=tau, privacy=Privacy.JOINT).sigma
-    worst = least_favourable(centre, eta)
-    for distributions in [
-        (flow_distribution(centre, start, n), flow_distribution(worst, start, n)),
-        records(worst, start, n)[0],
-    ]:
-        far, success = sampled_variation(*distributions, sigma, DRAWS // 4, generator)
-        assert far - 2 * SAMPLED <= tau
-        assert success - 2 * SAMPLED <= (1 + tau) / 2
 
 
 def test_the_attacker_finds_what_is_there():

@@ -37,16 +37,6 @@ def test_heights_of_equal_variance():
     assert at_one(LimitedCorrelation(records=3, rho=0.275)) == limits
 
 
-def test_heights_as_they_are():
-    """The class pays for unequal deviations, the thesis does not apply, the exact factor is what it is."""
-    values = at_one(heights((2.47, 2.31, 3.58)))
-    assert values == pytest.approx(
-        {"general": 3, "gaussian-class": 1 + 0.55 * 3.58 / 2.31, "gaussian-exact": 1.4677895}
-    )
-    reason = curves(heights((1, 3, 3)), None, BDP)["gaussian"].reason
-    assert reason == "is proved for records of equal variance, and these differ"
-
-
 def test_other_adversaries():
     wide = LimitedCorrelation(records=4, rho=0.7)
     assert at_one(wide) == {"general": 4}  # both need rho below 1/2

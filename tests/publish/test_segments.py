@@ -196,19 +196,6 @@ def test_fleets_charge_each_person_with_their_own_segment(tmp_path: Path) -> Non
         assert ledger.verify().valid, ledger.verify().problems
 
 
-@pytest.mark.parametrize("mechanism", [None, "curve-tight", "quilt-exact", "exact-laplace"])
-def test_a_person_of_a_fleet_gets_the_noise_they_would_get_alone(mechanism: str | None) -> None:
-    options: dict[str, Any] = {"query": "histogram", "epsilon": 1, "column": "state", "order": "time", "by": "who"}
-    rows, more = week(2), {"mechanism": mechanism, **DAY}
-    if mechanism == "exact-laplace":
-        with pytest.raises(NotApplicableError, match="exact-laplace does not apply: holds for the records read alone"):
-            release_fleet(rows, models={"p0": CHAIN, "p1": CHAIN}, **options, **more)
-        return
-    fleet = release_fleet(rows, models={"p0": CHAIN, "p1": CHAIN}, **options, **more)
-    alone = release(rows.filter(pl.col("who") == "p0"), model=CHAIN, **options, **more)
-    assert fleet.releases["p0"].certificate.calibration.sigma == pytest.approx(alone.certificate.calibration.sigma)
-
-
 def test_a_short_part_of_a_fleet_falls_back_to_group_privacy() -> None:
     rows = pl.DataFrame({"who": ["a", "a", "a"], "n": [1, 2, 3], "state": ["rest", "active", "rest"]})
     options: dict[str, Any] = {"query": "histogram", "epsilon": 1, "column": "state", "order": "n", "by": "who"}
@@ -225,27 +212,6 @@ def test_a_start_that_is_given_has_no_posterior_in_a_part() -> None:
     assert verify(flipped.certificate).valid
     with pytest.raises(NotApplicableError, match="for the first record of the series, and this is a later part"):
         posterior_of_flips(pl.DataFrame({"time": week()["time"][:24], "state": flipped.values}), flipped.certificate)
-
-
-@pytest.mark.parametrize("step", [28, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_year_of_days_each_at_the_loss_of_an_endless_series(step: int) -> None:
-    """Each day guarantees epsilon 1 by itself; all have one DP loss, at which the curve without end is at most 1."""
-    days, hours = 365, 4
-    generator = np.random.default_rng(1)
-    start = np.datetime64("2023-01-01")
-    time = start + (np.arange(days * hours) * (24 // hours)).astype("timedelta64[h]")
-    states = generator.choice(["rest", "active"], len(time))
-    frame = pl.DataFrame({"time": time.astype("datetime64[us]"), "state": states})
-    losses = set()
-    for n in range(0, days, step):
-        day = str(start + np.timedelta64(n, "D"))
-        made = release(frame, query="histogram", epsilon=1, first=day, last=day, **USUAL).certificate
-        assert made.data.records == hours
-        losses.add(1 / made.calibration.sigma)
-    (loss,) = losses
-    endless = curve("tight", CHAIN, MOST_RECORDS)
-    assert endless.tight.leakage(loss).lower <= 1.0
-    assert loss == pytest.approx(max(endless.inverse(1.0), 1 / hours), rel=SEARCHED)
 
 
 def test_models_that_are_no_series_take_no_segment() -> None:

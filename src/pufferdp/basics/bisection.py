@@ -1,4 +1,4 @@
-"""Searches by halving."""
+"""Searches that halve an interval."""
 
 from __future__ import annotations
 

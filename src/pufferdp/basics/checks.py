@@ -23,6 +23,18 @@ SMALLEST_EPSILON: Final = 1e-9
 """Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
 _MOST_DIGITS: Final = 400
 """Of a number from outside that is kept exactly: all doubles have fewer before the point."""
+MICROSECONDS: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "sec": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+DURATION: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
+"""A number and the unit after it, one of those above."""
 _POWER: Final = re.compile(r"[eE]([+-]?\d+)\s*$")
 
 

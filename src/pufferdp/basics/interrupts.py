@@ -36,10 +36,9 @@ class _Signals:
         self.holding: list[bool] = []
         """For each block that is open, innermost last: whether it holds signals back, or lets them end it."""
         self.prolonged = False
-        self.held = False
-        """Whether anything was held since the handlers were last put back."""
         self.pending: list[int] = []
-        self._previous: dict[int, Any] = {}
+        self.previous: dict[int, Any] = {}
+        """The handlers that were replaced, by signal; none before anything is held."""
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         if self.holding and not self.holding[-1]:
@@ -47,19 +46,18 @@ class _Signals:
         self.pending.append(number)
 
     def install(self) -> None:
-        self.held = True
-        for number in _SIGNALS if not self._previous else ():
+        for number in _SIGNALS if not self.previous else ():
             # What is ignored stays so, as under nohup; a handler that Python has not set could not be put back.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                self._previous[number] = signal.signal(number, self.handle)
+                self.previous[number] = signal.signal(number, self.handle)
 
     def restore(self) -> list[int]:
         """Put the handlers back; the signals that have come."""
-        for number, handler in self._previous.items():
+        for number, handler in self.previous.items():
             signal.signal(number, handler)
-        came = self.pending
-        self.pending, self._previous, self.held = [], {}, False
-        return came
+        received = self.pending
+        self.pending, self.previous = [], {}
+        return received
 
 
 _STATE: Final = _Signals()
@@ -78,7 +76,7 @@ def _end_where_allowed() -> None:
 
 def anything_held() -> bool:
     """Whether signals are held back inside ``until_delivered``: something was about to be charged, at least."""
-    return _STATE.prolonged and _STATE.held
+    return _STATE.prolonged and bool(_STATE.previous)
 
 
 @contextmanager
@@ -119,13 +117,13 @@ def until_delivered() -> Iterator[list[int]]:
 
     Nothing is held before the first ``held``: as long as nothing is charged Ctrl-C ends at once.
     """
-    came: list[int] = []
+    received: list[int] = []
     if _elsewhere() or _STATE.prolonged:
-        yield came
+        yield received
         return
     _STATE.prolonged = True
     try:
-        yield came
+        yield received
     finally:
         _STATE.prolonged = False
-        came += _STATE.restore()
+        received += _STATE.restore()

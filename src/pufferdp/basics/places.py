@@ -37,7 +37,7 @@ class Place:
     name: str
     """The option that named it."""
     path: str
-    """As it was given."""
+    """The path as it was given."""
     target: Path
     """The file itself: links are followed."""
     overwrite: bool = False
@@ -192,7 +192,7 @@ def move(source: Path, target: Path, overwrite: bool) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have it on disk."""
+    """Wait until a file or a folder is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -71,25 +71,25 @@ def unscaled(total: int, records: int, low: float, high: float) -> Fraction:
     return Fraction(low) * records + (Fraction(high) - Fraction(low)) * Fraction(total, STEPS)
 
 
-def linked(table: Table, frame: Frame, missing: bool, pieces: bool = False, **more: nw.Expr) -> Frame:
+def linked(table: Table, frame: Frame, missing: bool, pieces: bool = False) -> Frame:
     """The records among coded rows, each linked to the one before it.
 
     Adds twin (same order as the row before), before (the code of the record before), start of a chain, steps from the
     record before, and off (no whole number of steps). A missing value is a record of the chain that is not read, so it
     counts as a step and is dropped; ``missing`` says whether there is any. With ``pieces`` what follows an unobserved
-    step starts a chain of its own. ``more`` is what else to find along the same order, so that rows are sorted once.
+    step starts a chain of its own.
     """
 
     def previous(name: str) -> nw.Expr:
         return in_order(table, nw.col(name).shift(1))
 
-    layout = table.layout
+    layout, more = table.layout, dict[str, nw.Expr]()
     if missing:
         frame = frame.with_columns(row_place=in_order(table, nw.col("code").cum_count()), row_before=previous("order"))
         again = (nw.col("order") == nw.col("row_before")).fill_null(False)
         # A missing value beside a record of the same order stays, so that both are refused.
         frame = frame.with_columns(again=again.cast(nw.Int64)).filter((nw.col("code") >= 0) | again)
-        more = {"place_before": previous("row_place"), **more}
+        more["place_before"] = previous("row_place")
     frame = frame.with_columns(before=previous("code"), order_before=previous("order"), **more)
     starts = nw.col("before").is_null()
     if layout.restart is not None:
@@ -126,55 +126,15 @@ def _steps(table: Table, missing: bool) -> tuple[nw.Expr, nw.Expr]:
     return whole.cast(nw.Int64), (share - whole).abs() > slack
 
 
-def chains(table: Table, frame: Frame, missing: bool, pairs: bool = False, pieces: bool = False) -> Frame:
-    """One row a chain: person, length, first (of its person); and one of length 0 for each twin.
+def chains(table: Table, links: Frame) -> Frame:
+    """One row a chain of linked records: person, length, first (of its person) and twin (records of an order taken).
 
-    With ``pairs`` there are also rows of length 0 that count transitions: before, code and count. In the row of a chain
-    the first two are null.
-
-    Engines sort once, whatever is asked along one order, and counting along it costs them little; a running sum costs
-    more than the sorting. So rows are numbered, all but those at which something begins or ends are dropped, and the
-    length of a chain is the distance from its start to what comes next. Of the rows that would be dropped, those with
-    the same two states are alike: one remains for all of them where pairs are counted, so that nothing is sorted twice.
+    What comes before the first record of a person is a row of length 0.
     """
-    frame = linked(
-        table,
-        frame,
-        missing,
-        pieces,
-        place=in_order(table, nw.col("code").cum_count()),
-        order_after=in_order(table, nw.col("order").shift(-1)),
-    ).with_columns(nw.col("place").cast(nw.Int64), near=(nw.col("steps") == 1).fill_null(False).cast(nw.Int64))
-    edges = (nw.col("start") == 1) | (nw.col("record") == 0) | nw.col("order_after").is_null() | (nw.col("twin") == 1)
-    frame = _alike(table, frame, edges) if pairs else frame.filter(edges)
-    # The last row of a person may belong to the chain before it; every other row that is kept ends the one before. Rows
-    # for many have no place: wherever an engine puts them in the order, first or last, no length follows from them.
-    frame = frame.with_columns(inside=nw.col("record") - nw.col("start"))
-    frame = frame.with_columns(
-        end=in_order(table, nw.col("place").shift(-1)),
-        end_inside=in_order(table, nw.col("inside").shift(-1)),
-        chain=in_order(table, nw.col("start").cum_sum()).cast(nw.Int64),
-    )
-    starts = nw.col("start") == 1
-    length = (nw.col("end") + nw.col("end_inside") - nw.col("place")).fill_null(1)
-    frame = frame.with_columns(
-        length=nw.when(starts).then(length).otherwise(nw.lit(0, nw.Int64)),
-        first=(starts & (nw.col("chain") == 1)).cast(nw.Int64),
-    )
-    if not pairs:
-        return frame.filter(starts | (nw.col("twin") == 1))
-    # Across an unobserved step there is no single step.
-    pair = (nw.col("inside") == 1) & (nw.col("near") == 1)
-    frame = frame.with_columns(before=nw.when(pair).then(nw.col("before")), code=nw.when(pair).then(nw.col("code")))
-    return frame.filter(starts | pair | (nw.col("twin") == 1))
-
-
-def _alike(table: Table, frame: Frame, edges: nw.Expr) -> Frame:
-    """The rows at edges, and one row for all others with the same two states; count says how many it stands for."""
-    where = ["place", "order"] if table.layout.by is None else ["place", "order", "person"]
-    at_edge = [nw.when(edges).then(nw.col(name)).alias(name) for name in where]
-    keys = ["before", "code", "start", "record", "twin", "near"]
-    return frame.select(*keys, *at_edge).group_by(*keys, *where).agg(nw.len().cast(nw.Int64).alias("count"))
+    people = [] if table.layout.by is None else ["person"]
+    numbered = links.with_columns(chain=in_order(table, nw.col("start").cum_sum()).cast(nw.Int64))
+    summed = numbered.group_by(*people, "chain").agg(nw.col("record").sum().alias("length"), nw.col("twin").sum())
+    return summed.with_columns(nw.col("length").cast(nw.Int64), first=(nw.col("chain") == 1).cast(nw.Int64))
 
 
 def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
@@ -182,39 +142,36 @@ def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
     return expression.over(*([] if table.layout.by is None else ["person"]), order_by="order")
 
 
-def moves(table: Table, frame: Frame, missing: bool) -> Frame:
-    """Which state follows which so many steps later, once for each person: before, code, steps and person.
+def moves(table: Table, frame: Frame, missing: bool, pieces: bool = False) -> Frame:
+    """The records, each with the move that leads to it.
 
-    At the start of a chain before is -1, and steps is how many rows of the person are missing before the first record.
+    Adds first (1 for the first record of a person); before, -1 where a chain starts; and apart, the steps from the
+    record before, and where a chain starts the rows that are missing before the first record of the person.
     """
-    frame = linked(table, frame, missing).filter(nw.col("record") == 1)
-    lead = nw.when(nw.col("before").is_null()).then(nw.col("row_place") - 1).otherwise(0) if missing else nw.lit(0)
-    begins, people = nw.col("start") == 1, [] if table.layout.by is None else ["person"]
-    frame = frame.select(
-        "code",
-        *people,
-        before=nw.when(begins).then(nw.lit(-1, nw.Int64)).otherwise(nw.col("before").cast(nw.Int64)),
-        steps=nw.when(begins).then(lead.cast(nw.Int64)).otherwise(nw.col("steps")),
+    links = linked(table, frame, missing, pieces).filter(nw.col("record") == 1)
+    starts, first = nw.col("start") == 1, nw.col("before").is_null()
+    lead = nw.when(first).then(nw.col("row_place") - 1).otherwise(0) if missing else nw.lit(0)
+    return links.with_columns(
+        first=first.cast(nw.Int64),
+        before=nw.when(starts).then(nw.lit(-1, nw.Int64)).otherwise(nw.col("before").cast(nw.Int64)),
+        apart=nw.when(starts).then(lead.cast(nw.Int64)).otherwise(nw.col("steps")),
     )
-    return frame.select("before", "code", "steps", *people).unique()
 
 
 def slot_moves(table: Table, frame: Frame, missing: bool, period: Distance, slots: int) -> Frame:
     """How often which state follows which, so many steps later, from each slot of a period on, for each person.
 
-    Columns before, code, steps, slot (that of the record before), count and person. At the start of a chain before is
-    -1, steps is 0 and the slot is that of the first record.
+    Columns before, code, apart, slot (that of the record before), count and person. At the start of a chain before is
+    -1, apart is 0 and the slot is that of the first record.
     """
-    frame = linked(table, frame, missing).filter(nw.col("record") == 1)
-    begins = nw.col("start") == 1
-    frame = frame.with_columns(
-        before=nw.when(begins).then(nw.lit(-1, nw.Int64)).otherwise(nw.col("before").cast(nw.Int64)),
-        steps=nw.when(begins).then(nw.lit(0, nw.Int64)).otherwise(nw.col("steps")),
-        left_at=nw.when(begins).then(nw.col("order")).otherwise(nw.col("order_before")),
-    ).with_columns(slot=_slot(table, nw.col("left_at"), period, slots))
-    keys, people = ["before", "code", "steps", "slot"], [] if table.layout.by is None else ["person"]
-    counted = frame.group_by(*keys, *people).agg(nw.len().cast(nw.Int64).alias("count"))
-    return counted.select(*keys, "count", *people)
+    starts = nw.col("start") == 1
+    left_at = nw.when(starts).then(nw.col("order")).otherwise(nw.col("order_before"))
+    frame = moves(table, frame, missing).with_columns(
+        slot=_slot(table, left_at, period, slots), apart=nw.when(starts).then(0).otherwise(nw.col("apart"))
+    )
+    keys = ["before", "code", "apart", "slot", *([] if table.layout.by is None else ["person"])]
+    counted = frame.group_by(*keys).agg(nw.len().cast(nw.Int64).alias("count"))
+    return counted.select(*keys[:4], "count", *keys[4:])
 
 
 _MONDAY = Fraction(4 * 86_400_000_000)

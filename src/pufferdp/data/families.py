@@ -19,10 +19,8 @@ from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
-from pufferdp.data.ranges import Ranges
 from pufferdp.data.series import Series, open_series
 from pufferdp.data.sources import Frame, Source, doubles, open_source, rows
-from pufferdp.data.tables import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,24 +73,15 @@ def read_families(
 class NumberSeries:
     """Series of numbers that go on behind every gap. How many there are, how long and which are missing is public."""
 
-    table: Table
     series: Series
     counts: Counts
-    lengths: tuple[tuple[int, int], ...]
-    """(records of a series that are not missing, how many series have so many), sorted."""
-    missing: int
-    """Rows without a number."""
-    unobserved: int
-    """Records that are missing inside series: rows without a number, and rows that are not there."""
-    ranges: Ranges
-    """Which records were read."""
     numbers: NDArray[np.float64]
     """EXACT: the numbers, one series after the other."""
     distances: NDArray[np.float64]
     """How far each lies behind the number before it, in ticks of the order; below 0 for the first of a series."""
 
     def __repr__(self) -> str:
-        return f"NumberSeries({self.lengths})"
+        return f"NumberSeries({self.counts.lengths})"
 
     def clipped(self, low: float, high: float) -> Fraction:
         """EXACT: the sum of the clipped numbers."""
@@ -121,17 +110,7 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
     present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*people, "order")
     distance = (nw.col("order") - nw.col("order_before")).cast(nw.Float64).fill_null(-1.0).alias("distance")
     numbers, distances = doubles(present.select(_number(), distance))
-    return NumberSeries(
-        table=table,
-        series=series,
-        counts=counts,
-        lengths=counts.lengths,
-        missing=counts.missing,
-        unobserved=counts.unobserved,
-        ranges=counts.ranges,
-        numbers=numbers,
-        distances=distances,
-    )
+    return NumberSeries(series=series, counts=counts, numbers=numbers, distances=distances)
 
 
 _ANY_NUMBER: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))

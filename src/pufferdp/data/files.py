@@ -27,7 +27,6 @@ from pufferdp.data.parts import (
     parquet_scan,
     typed_condition,
 )
-from pufferdp.data.spark import is_spark_error
 from pufferdp.data.times import relation_times
 
 _ENGINES: Final = ("polars", "pyo3_runtime", "pyarrow", "pandas", "narwhals")
@@ -107,9 +106,10 @@ def reading(what: str = "the data") -> Iterator[None]:
         # Their messages repeat data; the names of the errors do not.
         if type(error) is RuntimeError and str(error) == "Query interrupted":  # Ctrl-C, as DuckDB raises it
             raise KeyboardInterrupt from None
-        if is_spark_error(error):
+        engine = type(error).__module__.partition(".")[0]
+        if engine in ("pyspark", "py4j"):
             why = f"by Spark: {type(error).__name__}; see Spark's own log"
-        elif type(error).__module__.partition(".")[0] in _ENGINES:
+        elif engine in _ENGINES:
             why = f"({type(error).__name__}); look for numbers and times that are too large for their column"
         else:
             raise
@@ -136,9 +136,10 @@ def _reason(error: duckdb.Error) -> str:
 
 def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns of a file, a folder or a pattern under the names of their roles."""
-    connection, scan, parts = _scan(path, columns)
+    parts = find_parts(path)
+    connection, scan = _scan(parts, columns)
     if parts.text:
-        return _load_csv(connection, parts, columns)
+        return _load(connection, scan, parts, columns)
     where = ""
     if columns.first is not None or columns.last is not None:
         kinds = connection.sql(f"SELECT {identifier(columns.roles['order'])} FROM {scan}").types
@@ -148,15 +149,8 @@ def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
 
 def open_memory(source: MemoryFile, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns of a file held in memory under the names of their roles."""
-    with source.parts() as parts:
-        connection, scan = connect(), plain_scan(parts)
-        _check_columns(connection, scan, parts, columns)
-        if parts.text:
-            return _load_csv(connection, parts, columns)
-        check_parquet_size(connection, parts, scan, columns.roles.values())
-        with reading(repr(parts.name)):  # at once: the bytes are there only while the block runs
-            connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
-            return connection.table("series")
+    with source.parts() as parts:  # read at once: the bytes are there only while the block runs
+        return _load(*_scan(parts, columns), parts, columns)
 
 
 def plain_scan(parts: Parts) -> str:
@@ -194,22 +188,20 @@ def time_columns(parts: Parts) -> list[str]:
 
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:
     """The columns of files, read once into the table ``series`` of a database of its own."""
-    connection, scan, parts = _scan(path, columns)
-    if parts.text:
-        _load_csv(connection, parts, columns)
-    else:
-        connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
+    parts = find_parts(path)
+    connection, scan = _scan(parts, columns)
+    _load(connection, scan, parts, columns)
     return connection
 
 
-def _scan(path: Path, columns: Columns) -> tuple[duckdb.DuckDBPyConnection, str, Parts]:
-    """A new database, the SQL that reads the files in it, and the files; refuses a column that they do not have."""
-    parts, connection = find_parts(path), connect()
+def _scan(parts: Parts, columns: Columns) -> tuple[duckdb.DuckDBPyConnection, str]:
+    """A new database, and the SQL that reads the files in it; refuses a column that they do not have."""
+    connection = connect()
     scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
     _check_columns(connection, scan, parts, columns)
     if not parts.text:
         check_parquet_size(connection, parts, scan, columns.roles.values())
-    return connection, scan, parts
+    return connection, scan
 
 
 def _check_columns(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts, columns: Columns) -> None:
@@ -242,17 +234,21 @@ def _column_names(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts
     return names
 
 
-def _load_csv(connection: duckdb.DuckDBPyConnection, parts: Parts, columns: Columns) -> duckdb.DuckDBPyRelation:
-    """The columns under the names of their roles, and number, parsed once into DuckDB's own storage.
+def _load(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts, columns: Columns) -> duckdb.DuckDBPyRelation:
+    """The columns under the names of their roles, brought into DuckDB's own storage; of text files also number.
 
-    All come in as text. DuckDB guesses types from the first rows, and then rounds 0.5 to an integer, cuts the time
-    off a date and the offset off a time stamp without a word; here the type of the order is the one that fits all.
+    All of a text file come in as text. DuckDB guesses types from the first rows, and then rounds 0.5 to an integer,
+    cuts the time off a date and the offset off a time stamp without a word; here the type of the order is the one that
+    fits all.
     """
-    texts = tuple(name for role, name in columns.roles.items() if role != "order")
     with reading(repr(parts.name)):
+        if not parts.text:
+            connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
+            return connection.table("series")
         _create(connection, columns, csv_scan(parts, tuple(columns.roles.values())))
         if "order" in columns.roles and not type_order(connection, columns.roles["order"]):
             # Day.month.year and the like: DuckDB's guess, made on all rows. Slow, and rare.
+            texts = tuple(name for role, name in columns.roles.items() if role != "order")
             _create(connection, columns, csv_scan(parts, texts, whole=True))
         return connection.table("series")
 
@@ -274,7 +270,7 @@ def picked_columns(columns: Columns) -> str:
 _NO_ZONE = r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?"
 """A date or a time that does not say where."""
 _ZONE = r".*:[0-9]{2}(\.[0-9]+)?\s*([Zz]|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[A-Za-z]+(/[A-Za-z_]+)*)"
-"""A time that does."""
+"""A time that says where, by a zone or an offset."""
 
 _ORDER_TYPES = {
     # The pattern is what a text must look like besides being castable.

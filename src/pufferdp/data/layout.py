@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pufferdp.basics import checks
+from pufferdp.basics.checks import DURATION, MICROSECONDS
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, did_you_mean
 from pufferdp.data.ranges import EVERYTHING, Ranges, segment_words
+from pufferdp.data.reading_options import ROWS as ROWS
+from pufferdp.data.reading_options import MissingValues
 from pufferdp.models.base import PAIR_MARK
-
-_MICROSECONDS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "sec": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
-}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +38,10 @@ def read_distance(distance: str | float, name: str) -> Distance:
     """Read ``"10min"``, ``"1.5h"`` or a bare number; ``name`` says in messages what it is."""
     text = str(distance)
     amount: Fraction | None = None
-    match = _DURATION.fullmatch(text) if isinstance(distance, str) else None
+    match = DURATION.fullmatch(text) if isinstance(distance, str) else None
     try:
-        if match and match[2] in _MICROSECONDS:
-            amount = checks.fraction(match[1]) * _MICROSECONDS[match[2]]
+        if match and match[2] in MICROSECONDS:
+            amount = checks.fraction(match[1]) * MICROSECONDS[match[2]]
         elif not match and not isinstance(distance, bool):
             # Through text, so that a gap of 0.1 is one tenth and not the double next to it.
             amount = checks.fraction(text)
@@ -105,13 +95,11 @@ def place_of(name: str, place: object) -> Place | None:
 def duration_text(microseconds: Fraction) -> str:
     """A duration in its largest whole unit: ``5min``, ``33h``, ``1500ms``."""
     for unit in ("d", "h", "min", "s", "ms", "us"):
-        if (microseconds / _MICROSECONDS[unit]).denominator == 1:
-            return f"{microseconds / _MICROSECONDS[unit]}{unit}"
+        if (microseconds / MICROSECONDS[unit]).denominator == 1:
+            return f"{microseconds / MICROSECONDS[unit]}{unit}"
     return f"{float(microseconds):.15g}us"
 
 
-ROWS: Final = "rows"
-"""The order of a table whose rows the caller states to be in time order already."""
 Place = str | float | date
 """A place on the order column as a user names it: a number, a date or a time."""
 
@@ -230,7 +218,7 @@ class Layout:
             object.__setattr__(self, "order", None)
             object.__setattr__(self, "rows_in_order", True)
         columns_of(self)
-        if self.missing not in ("refuse", "keep"):
+        if self.missing not in get_args(MissingValues):
             raise DataError(
                 f"missing is {self.missing!r}; it must be refuse, or keep: a missing value is an unobserved time step",
                 value=self.missing,
@@ -326,10 +314,6 @@ class Counts:
     """Which records were read, where it was asked for: public."""
     clipped: Fraction | None = field(default=None, repr=False)
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
-
-    def with_histogram(self, histogram: tuple[int, ...]) -> Counts:
-        """These counts with records counted in other states."""
-        return replace(self, histogram=histogram)
 
 
 def check_columns(names: Sequence[str], columns: Columns) -> None:

@@ -63,7 +63,7 @@ class Ranges:
     """All records that a publication read. Without an order and without people it is everything."""
 
     unit: str = "number"
-    """One of ``UNITS``."""
+    """What ends are measured in: one of ``UNITS``."""
     order: str | None = None
     """The order column; None: every range is the whole of time."""
     by: str | None = None
@@ -100,7 +100,7 @@ class Ranges:
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Ranges:
-        """As it was kept."""
+        """The ranges that ``to_dict`` wrote."""
         unit = raw["unit"]
         parts = tuple(
             Range(

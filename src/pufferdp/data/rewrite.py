@@ -37,16 +37,10 @@ ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
     """The state of each row that is read; negative where it is missing. A table without row order is sorted first."""
     refuse_pair(layout)
-    by_order = isinstance(source, duckdb.DuckDBPyRelation)
-    if layout.is_part and not by_order:
-        frame = coded(table_of(open_source(source, columns_of(layout, rows=True)), layout), coding)
-        (codes,) = integers(frame.sort("row").select("code"))
-        return codes.astype(np.int16)
-    columns = columns_of(layout) if by_order else Columns(roles={"value": layout.column}, key="order")
-    plain = layout if by_order else Layout(column=layout.column, missing=layout.missing)
-    frame = coded(table_of(open_source(source, columns), plain), coding)
-    people = ["person"] if by_order and layout.by is not None else []
-    (codes,) = integers(frame.sort(*people, "order").select("code"))
+    unnumbered = isinstance(source, duckdb.DuckDBPyRelation)
+    frame = coded(table_of(open_source(source, columns_of(layout, rows=not unnumbered)), layout), coding)
+    people = [] if layout.by is None else ["person"]
+    (codes,) = integers(frame.sort(*([*people, "order"] if unnumbered else ["row"])).select("code"))
     return codes.astype(np.int16)
 
 
@@ -137,7 +131,7 @@ class PlacedRows:
     count: int
     """Steps of the series: rows of the source, missing values included, and rows that are not there between them."""
     missing: int
-    """Steps without a value."""
+    """How many steps have no value."""
     chains: tuple[Span, ...]
     """The chain of each row that was asked about, in positions and in their order; none twice."""
     positions: tuple[int, ...]

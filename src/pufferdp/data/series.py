@@ -63,7 +63,7 @@ class Series:
 
     @property
     def layout(self) -> Layout:
-        """How the column was read."""
+        """How the column is read from its table."""
         return self.table.layout
 
     def __repr__(self) -> str:
@@ -119,10 +119,9 @@ class Series:
         for person, code, count, total, low, high in rows(sums):
             tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
             ends.setdefault(_name(person), []).extend((low, high))
-        each = self._chains(frame, missing).group_by("person", "length").agg(nw.len().alias("chains"))
+        each = chains(self.table, linked(self.table, frame, missing)).group_by("person", "length")
         lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
-        chain_rows = rows(each)
-        for person, length, count in chain_rows:
+        for person, length, count in rows(each.agg(nw.len().alias("chains"))):
             if length > 0:
                 lengths[_name(person)].append((int(length), int(count)))
         out: dict[str, Counts] = {}
@@ -177,13 +176,9 @@ class Series:
         code; start (1 where a chain begins); first (1 for the first record of a person); apart (time steps since the
         record before it, and at the start of a chain the rows that are missing before it); and ``more``.
         """
-        links = linked(self.table, coded(self.table, coding), missing, pieces).filter(nw.col("record") == 1)
-        first = nw.col("before").is_null()
-        lead = nw.when(first).then(nw.col("row_place") - 1).otherwise(0) if missing else nw.lit(0)
-        apart = nw.when(nw.col("start") == 1).then(lead.cast(nw.Int64)).otherwise(nw.col("steps"))
         people = [] if self.layout.by is None else ["person"]
-        links = links.with_columns(apart=apart, first=first.cast(nw.Int64), **(more or {})).sort(*people, "order")
-        of = arrays(links.select("code", "start", "first", "apart", *(more or ())))
+        links = moves(self.table, coded(self.table, coding), missing, pieces).sort(*people, "order")
+        of = arrays(links.select("code", "start", "first", "apart", **(more or {})))
         return {name: column.astype(np.int64) if column.dtype.kind in "iu" else column for name, column in of.items()}
 
     def _people_in_order(self) -> list[str]:
@@ -419,7 +414,9 @@ class Series:
         """
         frame, tally, *_ = self._tally(coding, None)
         out: dict[str, set[tuple[int, int, int]]] = {}
-        for before, code, steps, *person in rows(moves(self.table, frame, tally.get(MISSING, 0) > 0)):
+        people = [] if self.layout.by is None else ["person"]
+        found = moves(self.table, frame, tally.get(MISSING, 0) > 0).select("before", "code", "apart", *people)
+        for before, code, steps, *person in rows(found.unique()):
             out.setdefault(_name(person[0]) if person else "", set()).add((int(before), int(code), int(steps)))
         return out
 
@@ -430,10 +427,8 @@ class Series:
         By slot of the record before, state before, state and steps. At the start of a chain the state before is -1,
         and the slot is that of the first record.
         """
-        found: Counter[tuple[int, int, int, int]] = Counter()
-        for counted in self.slot_moves_of_people(coding, period, slots).values():
-            found.update(counted)
-        return dict(found)
+        counted = self.slot_moves_of_people(coding, period, slots).values()
+        return dict(sum(map(Counter, counted), Counter[tuple[int, int, int, int]]()))
 
     @reading()
     def slot_moves_of_people(
@@ -550,18 +545,16 @@ class Series:
 
         Transitions are counted into ``pairs``, a row for each state, in the same pass.
         """
-        sums = nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()
-        if pairs is None:
-            groups = rows(self._chains(frame, missing, pieces=pieces).group_by("length").agg(*sums))
-        else:
-            both = self._chains(frame, missing, pairs=True, pieces=pieces).group_by("before", "code", "length")
-            counted = rows(both.agg(*sums, nw.col("count").sum()))
-            groups = [row[2:6] for row in counted]
-            for before, code, *_, count in counted:
-                if before is not None:
-                    pairs[int(before)][int(code)] += int(count)
+        links = linked(self.table, frame, missing, pieces)
+        counted = chains(self.table, links).group_by("length")
+        groups = rows(counted.agg(nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()))
+        if pairs is not None:
+            # Across an unobserved step there is no single step.
+            single = (nw.col("record") == 1) & (nw.col("start") == 0) & (nw.col("steps") == 1)
+            for before, code, count in rows(links.filter(single).group_by("before", "code").agg(nw.len().alias("n"))):
+                pairs[int(before)][int(code)] += int(count)
         if any(row[3] for row in groups):
-            for _, where in self._first(linked(self.table, frame, missing).filter(nw.col("twin") == 1)):
+            for _, where in self._first(links.filter(nw.col("twin") == 1)):
                 summer = "; the hour that summer time repeats needs times with a zone"
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
@@ -570,10 +563,6 @@ class Series:
                 )
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)
-
-    def _chains(self, frame: Frame, missing: bool, pairs: bool = False, pieces: bool = False) -> Frame:
-        """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
-        return chains(self.table, frame, missing, pairs, pieces)
 
     def _first(self, frame: Frame, shown: str = "value") -> list[tuple[Any, str]]:
         """The first row of a frame: its value, or its distance from the record before, and where it is."""
@@ -605,7 +594,7 @@ class StatePath:
     """The records of all chains, one after the other. Never printed."""
 
     codes: NDArray[np.int64]
-    """The state of each."""
+    """The state of each record."""
     joined: NDArray[np.bool_]
     """Whether it comes one step after the record before it, in the same chain."""
     persons: NDArray[np.int64]
@@ -635,11 +624,11 @@ class KeyedRecords:
     """The records of all chains with what says which group of a table they are in. Never printed."""
 
     codes: NDArray[np.int64]
-    """The state of each."""
+    """The state of each record."""
     joined: NDArray[np.bool_]
     """Whether it comes one step after the record before it, in the same chain."""
     people: tuple[str, ...]
-    """Who has records."""
+    """The people who have records."""
     persons: NDArray[np.int64]
     """Whose it is, as a place among the people."""
     group_names: tuple[str, ...]

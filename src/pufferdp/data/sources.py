@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, is_address
-from pufferdp.data import databases, files, spark
+from pufferdp.data import databases, files
 from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import find_parts
@@ -75,19 +75,9 @@ def rows(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(native, duckdb.DuckDBPyRelation):
         # Not .collect(): narwhals goes through Arrow there, which warns of leaks at exit.
         return native.fetchall()
-    if spark.is_spark(frame):
+    if _is_spark(frame):
         return [tuple(row) for row in native.collect()]
     return frame.collect().rows()
-
-
-def integers(frame: Frame) -> list[NDArray[np.int64]]:
-    """Bring whole columns of integers to Python."""
-    native: Any = frame.to_native()
-    if isinstance(native, duckdb.DuckDBPyRelation):
-        return [np.asarray(column, dtype=np.int64) for column in native.fetchnumpy().values()]
-    if spark.is_spark(frame):
-        return list(np.array(rows(frame), dtype=np.int64).reshape(-1, len(native.columns)).T)
-    return [column.to_numpy().astype(np.int64) for column in frame.collect().iter_columns()]
 
 
 def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
@@ -95,18 +85,25 @@ def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
         return {name: np.asarray(column) for name, column in native.fetchnumpy().items()}
-    if spark.is_spark(frame):
+    if _is_spark(frame):
         fetched = rows(frame)
         return {name: np.array([row[n] for row in fetched]) for n, name in enumerate(native.columns)}
     return {series.name: np.asarray(series.to_numpy()) for series in frame.collect().iter_columns()}
 
 
+def integers(frame: Frame) -> list[NDArray[np.int64]]:
+    """Bring whole columns of integers to Python."""
+    return [column.astype(np.int64) for column in arrays(frame).values()]
+
+
 def doubles(frame: Frame) -> list[NDArray[np.float64]]:
     """Bring columns of numbers, none of them missing, to Python."""
-    native: Any = frame.to_native()
-    if isinstance(native, duckdb.DuckDBPyRelation):
-        return [np.asarray(column, dtype=np.float64) for column in native.fetchnumpy().values()]
-    return [np.asarray(series.to_numpy(), dtype=np.float64) for series in frame.collect().iter_columns()]
+    return [column.astype(np.float64) for column in arrays(frame).values()]
+
+
+def _is_spark(frame: Any) -> bool:
+    """Whether a narwhals frame runs on Spark."""
+    return frame.implementation in (nw.Implementation.PYSPARK, nw.Implementation.PYSPARK_CONNECT)
 
 
 def _open_frame(source: Source, columns: Columns) -> Frame:
@@ -117,10 +114,12 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         raise DataError(f"the data is {a_kind(source)}; it must be {_ACCEPTED}", value=type(source)) from None
     implementation = frame.implementation
     check_columns(names, columns)
-    if (columns.numbered or columns.rows) and (implementation.is_duckdb() or spark.is_spark(frame)):
+    if (columns.numbered or columns.rows) and (implementation.is_duckdb() or _is_spark(frame)):
         raise files.no_row_order(columns)
     check_row_order(names, columns, lambda: frame_times(frame))
-    if spark.is_spark(frame):
+    if _is_spark(frame):
+        from pufferdp.data import spark
+
         picked: Frame = nw.from_native(spark.pick(source, columns.roles))
         return picked
     if not (implementation.is_duckdb() or implementation.is_polars() or isinstance(frame, nw.DataFrame)):
@@ -169,7 +168,9 @@ def with_ticks(frame: Any) -> Any:
         return frame
     unit: Literal["ns", "us"] = "ns" if isinstance(kind, nw.Datetime) and kind.time_unit == "ns" else "us"
     name = f"order_{unit}_utc" if isinstance(kind, nw.Datetime) and kind.time_zone else f"order_{unit}"
-    if spark.is_spark(frame):
+    if _is_spark(frame):
+        from pufferdp.data import spark
+
         return nw.from_native(spark.with_ticks(frame.to_native(), name))
     if frame.implementation.is_duckdb():
         # narwhals has no dt.timestamp for DuckDB; epoch_us counts in UTC whatever the connection's time zone.

@@ -8,18 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import narwhals as nw
-
-
-def is_spark(frame: Any) -> bool:
-    """Whether a narwhals frame runs on Spark."""
-    return frame.implementation in (nw.Implementation.PYSPARK, nw.Implementation.PYSPARK_CONNECT)
-
-
-def is_spark_error(error: BaseException) -> bool:
-    """Whether Spark, or the bridge to it, raised this."""
-    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
-
 
 def pick(native: Any, roles: Mapping[str, str]) -> Any:
     """The columns under the names of their roles."""

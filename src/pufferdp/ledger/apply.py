@@ -40,7 +40,7 @@ class Account:
     definition: dict[str, Any]
     state: State
     rule: Rule | None
-    """None for flows."""
+    """How leakage is computed; None for transition flows."""
 
     def sums(self, session: Session) -> TableSums:
         """What its records were charged."""

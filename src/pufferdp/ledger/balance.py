@@ -23,13 +23,13 @@ class Receipt:
 
     dataset: str
     position: int
-    """Its row, counted from 1."""
+    """The number of its row, counted from 1."""
     previous: str
-    """Hash of the row before."""
+    """The hash of the row before it."""
     head: str
     """Hash of its own row: the head of the ledger at that moment."""
     charged: str
-    """When, in universal time."""
+    """When it was charged, in universal time."""
     identity: str
     """The token by which it can be found again."""
 

@@ -30,7 +30,7 @@ class Segment:
     by: tuple[str, ...] | None
     """Some of those whose records have that sum; None: everybody's."""
     people: int | None
-    """How many they are."""
+    """How many people have that sum."""
     dp_loss: float
 
     def to_dict(self, unit: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Calendar:
     unit: str
     by: str | None
     everywhere: float
-    """Charged on every record."""
+    """The DP loss that was charged on every record."""
     segments: tuple[Segment, ...]
     """Where more was charged, in order; the largest sums where there are very many."""
     pieces: tuple[Piece, ...]

@@ -28,7 +28,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
 
 TOTAL_VARIATION: Final = "total-variation"
-"""The kind of budget."""
+"""The kind of a budget that flows spend."""
 
 
 @dataclass(frozen=True, kw_only=True)

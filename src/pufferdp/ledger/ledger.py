@@ -124,7 +124,7 @@ class Ledger:
         return self.dataset(name)
 
     def names(self) -> tuple[str, ...]:
-        """The data sets, by name."""
+        """The names of all data sets, sorted."""
         with self.store.reading() as session:
             names = [row[0] for row in session.rows("SELECT name FROM ledger_datasets")]
         if not all(isinstance(name, str) for name in names):
@@ -366,7 +366,7 @@ class Ledger:
         return self._rules[key]
 
     def model(self, session: Session, sha: str) -> Model:
-        """A model by its digest."""
+        """The model that has a digest."""
         if sha not in self._models:
             for (content,) in session.rows("SELECT content FROM ledger_models WHERE sha256 = ?", sha):
                 try:

@@ -128,7 +128,7 @@ class NestedDatasets:
         return [whole for whole in wholes_of(name) if self.find(whole) is not None]
 
     def parts(self, name: str) -> list[str]:
-        """The parts of a data set."""
+        """The names of the parts of a data set."""
         begins = f"{name}/"
         if self._names is None and len(self._pending) > _FEW:
             self._names = all_names(self._session)

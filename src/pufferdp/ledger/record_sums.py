@@ -328,7 +328,7 @@ class RecordSums:
         return self.functions.setdefault((quantity, crowd), Steps())
 
     def _whole(self, quantity: str, crowd: int) -> Steps:
-        """A function as a whole."""
+        """A function for the whole of the order."""
         return self._function(quantity, crowd)
 
     def _some_cuts(self, crowd: int) -> list[Cut]:

@@ -82,7 +82,7 @@ class TableSums(RecordSums):
         self._hull: Span = (START, END)
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the sums and members that have changed."""
         rows: list[Row] = []
         for (quantity, crowd), function in self.functions.items():
             stored = self._stored.get((quantity, crowd), {})

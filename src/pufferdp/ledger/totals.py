@@ -40,9 +40,9 @@ class State:
     head: str
     """Hash of the last row; of the definition before there is any."""
     model: str
-    """Digest of the model."""
+    """The digest of the data set's model."""
     releases: int = 0
-    """Rows so far."""
+    """How many releases were charged so far."""
     spent: float = 0.0
     """The largest sum of DP losses of any record, never rounded down."""
     longest: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, read_only
-from pufferdp.basics.checks import digits
+from pufferdp.basics.checks import DURATION, MICROSECONDS, digits
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.basics.words import shape_text
 from pufferdp.models.base import LayoutOptions, Model
@@ -32,24 +31,13 @@ from pufferdp.models.files.json import Row
 Tables = npt.NDArray[np.float64]
 """Several transition tables, (m, k, k)."""
 
-MICROSECONDS: Final = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "sec": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
-}
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 MOST_STEPS: Final = 10_080
 """A week of minutes: more steps in a period are refused."""
 
 
 def distance_amount(distance: str | float) -> tuple[Fraction, bool]:
     """A step or period that has been checked, exact, and whether it is a duration: then in microseconds."""
-    match = _DURATION.fullmatch(distance) if isinstance(distance, str) else None
+    match = DURATION.fullmatch(distance) if isinstance(distance, str) else None
     if match is None:
         return Fraction(str(distance)), False
     return Fraction(match[1]) * MICROSECONDS[match[2]], True

@@ -106,15 +106,16 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
 def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact:
     assert query.clip is not None  # refused before, by the query
     read = read_number_series(data, layout)
-    check_people(model, read.series, read.counts.records)
-    check_restarts(layout, read.counts)
+    counts = read.counts
+    check_people(model, read.series, counts.records)
+    check_restarts(layout, counts)
     return Exact(
-        lengths=read.lengths,
+        lengths=counts.lengths,
         histogram=(),
         clipped=read.clipped(*query.clip),
         states=lambda: [],
-        facts=facts_of(layout, None, read.lengths, read.missing, read.ranges, read.unobserved, model),
-        ranges=read.ranges,
+        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.unobserved, model),
+        ranges=counts.ranges,
     )
 
 

@@ -75,11 +75,8 @@ def test_audits_take_a_delta(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "1"], ("dp-delta is 1", "below 1")),
         ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "much"], ("dp-delta is 'much'",)),
-        ([*LEAKAGE, "--target", "1", "--delta", "-1"], ("delta is -1",)),
         ([*LEAKAGE, "--target", "1", "--delta", ".1", "--dp-delta", ".1"], ("--dp-delta", "--delta")),
-        ([*LEAKAGE, "--profile", "rises.csv", "--target", "1"], ("rises from delta 1e-05", "0.001")),
         ([*LEAKAGE, "--profile", "none.csv", "--target", "1"], ("'none.csv'", "cannot be read")),
         ([*LEAKAGE, "--profile", "profile.csv"], ("--target", "--delta")),
         ([*LEAKAGE, "--profile", "profile.csv", "--dp-epsilon", "1"], ("leave --dp-epsilon out",)),

@@ -147,8 +147,6 @@ def test_a_private_fit(run: Run, folder: Path) -> None:
         (["ledger", "verify", "books.db", "--head", "xyz"], 2, "64 hexadecimal digits"),
         (["ledger", "show", "books.db", "--dataset", "month"], 2, "no data set 'month'"),
         (CREATE, 2, "already"),
-        ([*CREATE[:-1], "0", "--dataset", "other"], 2, "budget is 0"),
-        ([*CREATE, "--adversary", "bob"], 2, "adversary is 'bob'"),
         ([*CREATE, "--model", "none.json"], 2, "does not exist"),
         (["ledger", "import", "books.db", "--from", "m.json"], 2, "not a ledger export"),
         (["ledger", "export", "books.db", "--out", "no/e.json"], 2, "no folder"),

@@ -56,12 +56,8 @@ def test_a_cross_table(run: Run) -> None:
         (["--query", "median"], "--clip A B"),
         (["--query", "cross"], "--column first,second"),
         (["--query", "quantile:"], "quantile:.5,.9"),
-        (["--query", "quantile:1.5"], "min and max"),
-        (["--query", "transitions:rest"], "nothing after it"),
-        (["--query", "mode"], "transitions, cross"),
         (["--query", "transitions", "--clip", "0", "1"], "leave it out"),
         (["--query", "transitions", "--mechanism", "group"], "not with a table"),
-        (["--query", "transitions", "--column", "activity,place"], "must be about pairs"),
         (["--query", "transitions", "--column", "activity,place,n"], "no column 'activity,place,n'"),
     ],
 )

@@ -116,15 +116,12 @@ def test_tables_need_no_length(run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "files", "words"),
     [
-        ([], {}, ("length", "chain")),
         (["--length", "ten"], {}, ("length", "ten")),
         (["--length", "5", "--drift", "rest:active"], {}, ("--drift", "--figure")),
         (["--length", "5", "--figure", "f.jpg"], {}, ("f.jpg", ".png")),
         (["--length", "5", "--figure", "f.png", "--drift", "rest:run"], {}, ("rest:run", "FROM:TO")),
-        (["--length", "5"], {"other.json": TABLE}, ("alternative", "series")),
         (["--length", "5"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("length is 5", "leave it out")),
         (["--figure", "f.png"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("--figure", "not a chain")),
-        (["--length", "5", "--alternative", "no.json"], {}, ("no.json", "does not exist")),
     ],
 )
 def test_a_refusal_is_one_sentence_and_leaves_nothing(

@@ -109,8 +109,6 @@ def test_a_table_that_was_changed_is_found(run: Run) -> None:
         (["--out", "days.xlsx"], "a table is written to a .csv, .parquet or .json file"),
         (["--split", "1"], "split has 1 number for 2 queries"),
         (["--split", "1,x"], "split is 'x'; it must be a number"),
-        (["--mechanism", "group"], "mechanism goes with one query"),
-        (["--delta", "1e-6"], "delta goes with one query"),
         (["--per", "hour"], "per is 'day, hour'"),
         (["--groups", "a,b"], "neither per person nor per column"),
     ],

@@ -57,7 +57,6 @@ def test_a_plan_for_a_unit(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["leakage", "rows.json", "--dp-epsilon", "1", "--unit", "day"], "add its step"),
         (["leakage", "rows.json", "--dp-epsilon", "1", "--every", "1d"], "give every as a number of records"),
         (["leakage", "hours.json", "--dp-epsilon", "1", "--window", "1d"], "it goes with --every"),
         (["leakage", "hours.json", "--stream", ".1", "--unit", "day"], "leave it out"),
@@ -65,7 +64,6 @@ def test_a_plan_for_a_unit(run: Run) -> None:
             ["leakage", "hours.json", "--dp-epsilon", "1", "--secret", EVENT, "--unit", "day"],
             "does not go with --secret",
         ),
-        (["leakage", "hours.json", "--dp-epsilon", "1", "--secret", "ever:moon:3"], "one of rest, active"),
         (["leakage", "hours.json", "--secret", EVENT], "give either --dp-epsilon"),
         (
             ["plan", "hours.json", "--query", "flow", "--eta", ".1", "--tau", ".1", "--unit", "day"],

@@ -219,7 +219,8 @@ def test_what_a_function_started_ends_with_it_also_after_setsid(end: str, tmp_pa
     marker = f"9{abs(hash((end, str(tmp_path)))) % 10**6}"
     lines = "\n".join("    " + line for line in ESCAPE.format(marker=marker).strip().splitlines())
     (tmp_path / "mine.py").write_text(f"def escape(row):\n{lines}\n    time.sleep(0.2)\n    {end}\n")
-    mechanism = outside_mechanism(f"python:{tmp_path}/mine.py:escape", budget=RunBudget(patience=1.0))
+    budget = RunBudget(patience=HANG if end == "return 1.0" else 2.0)
+    mechanism = outside_mechanism(f"python:{tmp_path}/mine.py:escape", budget=budget)
     try:
         mechanism.run(np.zeros((1, 3), dtype=int))
         until = time.monotonic() + HANG
@@ -238,7 +239,8 @@ def test_what_a_function_started_ends_with_it_also_after_setsid(end: str, tmp_pa
 def test_what_a_command_started_ends_with_it_also_after_setsid(end: str, tmp_path: Path) -> None:
     marker = f"8{abs(hash((end, str(tmp_path)))) % 10**6}"
     (tmp_path / "mine.py").write_text(f"{ESCAPE.format(marker=marker)}\ntime.sleep(0.2)\n{end}\n")
-    mechanism = outside_mechanism(f"command:{sys.executable} {tmp_path}/mine.py", budget=RunBudget(patience=2.0))
+    budget = RunBudget(patience=HANG if end == "print(1)" else 2.0)
+    mechanism = outside_mechanism(f"command:{sys.executable} {tmp_path}/mine.py", budget=budget)
     try:
         assert mechanism.run(np.zeros((1, 3), dtype=int)).tolist() == [[1.0]]
     except MechanismError:

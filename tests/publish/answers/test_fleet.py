@@ -62,7 +62,7 @@ def rows() -> pl.DataFrame:
     return pl.concat(parts).sample(fraction=1.0, shuffle=True, seed=1)
 
 
-@pytest.mark.parametrize("query", ["histogram", "frequency", "count:active"])
+@pytest.mark.parametrize("query", ["histogram", "count:active"])
 @pytest.mark.parametrize(
     ("mechanism", "adversary"),
     [

@@ -33,7 +33,7 @@ def binned(start: float, width: float) -> MarkovChain:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [0.0, 1e12, 1e15, -1e15, 2.0**59])
+@pytest.mark.parametrize("start", [-1e15, 2.0**59])
 @pytest.mark.parametrize("per", [None, "half"])
 def test_the_errors_of_large_sums_stay_within_the_stated_bound(start: float, per: str | None):
     """60 releases at beta .05: more than 11 errors beyond the bound have a probability below 1e-4."""

@@ -63,11 +63,9 @@ def fitted(path: NDArray[np.int64], size: int, named: bool) -> Any:
     ("table", "length", "named"),
     [
         pytest.param(SLOW_MIXING, 8, True, id="short series of named states"),
-        pytest.param(SLOW_MIXING, 40, True, id="named states"),
         pytest.param(RARE, 60, True, id="rare states that are named"),
         pytest.param(RARE, 200, False, id="rare states that are found"),
         pytest.param(STICKY, 5, True, id="two sticky states"),
-        pytest.param(STICKY, 30, False, id="two sticky states that are found"),
     ],
 )
 def test_the_class_holds_the_truth_as_often_as_it_says(table: NDArray[np.float64], length: int, named: bool) -> None:

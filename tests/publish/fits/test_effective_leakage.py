@@ -131,7 +131,7 @@ def test_a_correct_chain_is_seldom_accused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stay", "records"), [(0.8, 5_000), (0.9, 5_000), (0.97, 5_000), (0.97, 20_000)])
+@pytest.mark.parametrize(("stay", "records"), [(0.8, 5_000), (0.97, 5_000)])
 def test_false_alarms_of_the_bound_stay_below_five_per_cent(stay: float, records: int) -> None:
     chain = MarkovChain(transition=[[stay, 1 - stay], [1.5 * (1 - stay), 1 - 1.5 * (1 - stay)]])
     assert alarms(chain, records, 200) <= 10

@@ -72,7 +72,7 @@ def test_a_private_fit_is_near_the_truth_and_says_what_it_cost() -> None:
     assert any("fitted with a DP loss of 1" in w for w in warned)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_noise_makes_no_move_impossible(seed: int) -> None:
     """A count of 0 or less came out for most seeds, and a release with the model was charged and then rejected."""
     done = fit(FRAME[:40], **OPTIONS, dp_epsilon=0.05, sampler=SeededSampler(seed))

@@ -116,15 +116,11 @@ def test_intervals_of_counts_hold_for_any_channel(rates: tuple[float, float], n:
     assert coverage([channel], [(n - true, true)], 0.9, 1) >= 0.9 - 1e-12
 
 
-NEARLY = [[0.99, 0.01], [0.01, 0.99]]
 CASES: dict[str, tuple[list[list[float]], list[list[list[float]]], int]] = {
     "few records": ([[0.8, 0.2], [0.35, 0.65]], [TWO[0]], 12),
-    "one device": ([[0.8, 0.2], [0.35, 0.65]], [TWO[0]], 300),
     "three devices": ([[0.8, 0.2], [0.35, 0.65]], [TWO[0], TWO[2], [[0.8, 0.2], [0.2, 0.8]]], 100),
     "a rare state": ([[0.995, 0.005], [0.3, 0.7]], [TWO[0], TWO[0]], 150),
-    "a rare state, few flips": ([[0.99, 0.01], [0.3, 0.7]], [NEARLY], 150),
     "at the border": ([[1.0, 0.0], [0.5, 0.5]], [[[0.8, 0.2], [0.3, 0.7]]], 120),
-    "moves at the border": ([[0.0, 1.0], [0.98, 0.02]], [[[0.8, 0.2], [0.3, 0.7]]], 300),
     "three states": ([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]], [MADE.tolist()], 250),
 }
 

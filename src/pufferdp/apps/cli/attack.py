@@ -9,6 +9,7 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
+from pufferdp.data.reading_options import OrderOptions
 
 
 def attack(
@@ -19,8 +20,8 @@ def attack(
         str | None, typer.Option("--rho", help="Probability of a flip: R0,R1 for two states, or one for any number.")
     ] = None,
     truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
-    order: options.Order = None,
-    rows_in_order: options.RowsInOrder = False,
+    *,
+    rows: OrderOptions,
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: draw series of this many records.")
     ] = None,
@@ -50,7 +51,7 @@ def attack(
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a privatised series) or --length (series drawn from the model)")
     drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
-    order = options.order_of(order, rows_in_order)
+    order = rows.arguments()["order"]
     read = {"column": column, "rho": rho, "truth": truth, "order": order}
     for name, value in drawn.items() if data is not None else read.items():
         if value is not None:

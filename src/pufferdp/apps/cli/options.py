@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, get_args, get_type_hints
 
 import typer
 
@@ -20,6 +20,7 @@ from pufferdp.apps.flags import flags
 from pufferdp.apps.outputs import ON_SCREEN, SCREEN, Delivery, Outputs
 from pufferdp.basics.errors import ParameterError, PufferdpError
 from pufferdp.basics.words import visible
+from pufferdp.data.reading_options import Option, ReadingOptions
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
@@ -43,45 +44,6 @@ Data = Annotated[
 Column = Annotated[
     str, typer.Option("--column", help="Column with states or numbers; a,b reads two as pairs (fit, release).")
 ]
-Order = Annotated[
-    str | None, typer.Option("--order", help="Column to sort by; needed where a column of the data holds times.")
-]
-RowsInOrder = Annotated[
-    bool, typer.Option("--rows-in-order", help="In place of --order: state that the rows are in time order already.")
-]
-By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
-Restart = Annotated[
-    str | None,
-    typer.Option(
-        "--restart", help="Treat what follows a longer gap as independent: 8h, or a number in the unit of --order."
-    ),
-]
-Independent = Annotated[
-    bool,
-    typer.Option(
-        "--independent", help="Treat what --by or --restart separates as independent, even if it does not look so."
-    ),
-]
-
-
-First = Annotated[
-    str | None,
-    typer.Option(
-        "--from", help="Read from this place of --order on: a number, a date or a time. The series goes on before it."
-    ),
-]
-Last = Annotated[
-    str | None,
-    typer.Option("--to", help="Read up to and including this place of --order; a date is the whole day."),
-]
-Missing = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        help="Missing values: reject them (refuse), or keep them as unobserved time steps (keep).",
-        autocompletion=_one_of("refuse", "keep"),
-    ),
-]
 Queries = Annotated[
     list[str],
     typer.Option(
@@ -100,9 +62,6 @@ Split = Annotated[
 Sizes = Annotated[
     str,
     typer.Option("--sizes", help="Records of each group of a table: exact publishes the number, hidden leaves it out."),
-]
-Bins = Annotated[
-    str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
 ]
 Clip = Annotated[tuple[str, str] | None, typer.Option("--clip", help="Range of the numbers of a sum or mean.")]
 SecretsFile = Annotated[
@@ -173,33 +132,7 @@ Overwrite = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rows:
-    """How the rows of the data are read."""
-
-    order: Order = None
-    rows_in_order: RowsInOrder = False
-    by: By = None
-    restart: Restart = None
-    independent: Independent = False
-    missing: Missing = "refuse"
-    first: First = None
-    last: Last = None
-    bins: Bins = None
-
-    def layout(self) -> dict[str, Any]:
-        """The arguments that say how rows become series."""
-        return {
-            "order": order_of(self.order, self.rows_in_order),
-            "by": self.by,
-            "restart": distance_of(self.restart),
-            "independent": self.independent,
-            "missing": self.missing,
-        }
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the library for all of them."""
-        return {**self.layout(), "first": self.first, "last": self.last, "bins": self.bins}
+Rows = ReadingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,19 +161,29 @@ class Shown:
     as_json: AsJson = False
 
 
+def _typer_option(kind: Any) -> Any:
+    """The type of an option that the data layer declares, as typer reads it; any other type as it is."""
+    declared = next((each for each in get_args(kind)[1:] if isinstance(each, Option)), None)
+    if declared is None:
+        return kind
+    words = _one_of(*declared.choices) if declared.choices else None
+    return Annotated[get_args(kind)[0], typer.Option(declared.flag, help=declared.help, autocompletion=words)]
+
+
 def expanded(verb: Callable[..., None]) -> Callable[..., None]:
     """A verb whose groups of options, which are dataclasses, are parameters one by one, as typer reads them."""
     parameters, groups = list[Parameter](), dict[str, Any]()
     for name, parameter in signature(verb, eval_str=True).parameters.items():
         if not is_dataclass(parameter.annotation):
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            kind = _typer_option(parameter.annotation)
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
             continue
         groups[name] = group = parameter.annotation
         hints = get_type_hints(group, include_extras=True)
         for field in fields(group):
             default = Parameter.empty if field.default is MISSING else field.default
-            kind = Parameter.KEYWORD_ONLY
-            parameters.append(Parameter(field.name, kind, default=default, annotation=hints[field.name]))
+            kind = _typer_option(hints[field.name])
+            parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
     def run(**given: Any) -> None:
         made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
@@ -291,13 +234,6 @@ def warn(text: str) -> None:
             print(f"pufferdp: warning: {visible(flags(text))}", file=sys.stderr, flush=True)
 
 
-def order_of(order: str | None, rows_in_order: bool) -> str | None:
-    """The order of the rows, as the library takes it."""
-    if rows_in_order and order is not None:
-        raise ParameterError(f"--order {order} and --rows-in-order are both given; use one of them", value=order)
-    return "rows" if rows_in_order else order
-
-
 def out_file(out: str | None, name: str) -> str | None:
     """Where the output goes: the file that is named, or one of this name in the folder that is."""
     return os.path.join(out, name) if out and os.path.isdir(out) else out
@@ -343,16 +279,6 @@ def epsilon_of(value: str, account: Account, rows: Rows) -> float:
 def pair(value: tuple[str, str] | None) -> tuple[float, float] | None:
     """A clipping range from the command line."""
     return None if value is None else (number("lower clip", value[0]), number("upper clip", value[1]))
-
-
-def distance_of(value: str | None) -> str | float | None:
-    """A duration, or a number in the order column's unit."""
-    if value is None:
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        return value
 
 
 def sampler_of(seed: str | None) -> Any:

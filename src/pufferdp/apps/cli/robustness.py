@@ -9,6 +9,7 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
+from pufferdp.data import reading_options
 
 
 def robustness(
@@ -75,9 +76,9 @@ def check(
     model: Annotated[str, typer.Argument(help="Model file (JSON) of a series of states.")],
     data: options.Data,
     column: options.Column,
-    order: options.Order = None,
-    by: options.By = None,
-    missing: options.Missing = "refuse",
+    order: reading_options.Order = None,
+    by: reading_options.By = None,
+    missing: reading_options.Missing = "refuse",
     epsilon: Annotated[str, typer.Option("--epsilon", help="Guarantee for which the noise is planned.")] = "1",
     query: Annotated[
         str | None, typer.Option("--query", help="A count, count:STATE; by default the worst count of all states.")

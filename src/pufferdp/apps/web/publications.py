@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pufferdp.apps.web import pictures
 from pufferdp.apps.web.inputs import Inputs, JobContext, certificate_in, decorate, publish
 from pufferdp.basics.errors import CertificateError
-from pufferdp.data.layout import ROWS
 from pufferdp.data.memory import MemoryFile
+from pufferdp.data.reading_options import ROWS
 from pufferdp.data.rewrite import formula_warning, key_columns
 from pufferdp.models.base import Lengths
 from pufferdp.publish.certificate import SERIES_SCHEMA

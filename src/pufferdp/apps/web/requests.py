@@ -6,18 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from pufferdp.data.reading_options import MissingValues, parse_distance
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Theme = Literal["light", "dark"]
 Private = Annotated[list[int | Name], Field(min_length=1, max_length=1000)]
 """Rows, counted from 1, and times or ranges of times."""
-
-
-def _number_or_text(value: object) -> object:
-    """As on the command line: a duration, or a number in the order column's unit."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 class JobRequest(BaseModel):
@@ -36,8 +30,8 @@ class Reading(JobRequest):
     column: Name
     order: Name | None = None
     by: Name | None = None
-    restart: Annotated[float | str | None, BeforeValidator(_number_or_text)] = None
-    missing: Literal["refuse", "keep"] = "refuse"
+    restart: Annotated[float | str | None, BeforeValidator(parse_distance)] = None
+    missing: MissingValues = "refuse"
     independent: bool = False
 
 

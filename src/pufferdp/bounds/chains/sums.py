@@ -158,15 +158,12 @@ class ChainSums:
     def records(self) -> Iterator[RecordDistributions]:
         """The distributions given each value of each record in turn."""
         after = self._backward()
-        before = [self._forward(start) for start in self.starts]
-        for i in range(self.length):
-            states, rows = [], []
-            for forward in [next(walk) for walk in before]:
-                for a in range(self.chain.size):
-                    if np.isfinite(forward[a]).any():
-                        states.append(a)
-                        rows.append(self._with_rest(log_convolve(forward[a], after[i][a])[: self.width]))
-            yield RecordDistributions(i, tuple(states), normal(np.array(rows)))
+        before = zip(*(self._forward(start) for start in self.starts), strict=True)
+        for i, forwards in enumerate(before):
+            both = [(a, forward[a]) for forward in forwards for a in range(self.chain.size)]
+            possible = [(a, logs) for a, logs in both if np.isfinite(logs).any()]
+            rows = [self._with_rest(log_convolve(logs, after[i][a])[: self.width]) for a, logs in possible]
+            yield RecordDistributions(i, tuple(a for a, _ in possible), normal(np.array(rows)))
 
     def event(self, cells: Sequence[Cell]) -> Logs | None:
         """The distributions given that one of these conditions holds: one for each start under which it can."""

@@ -104,10 +104,7 @@ def inside(outcomes: npt.NDArray[np.int64], cells: Sequence[Cell]) -> npt.NDArra
     """In which outcomes (rows of state numbers) at least one of the conditions holds."""
     holds = np.zeros(len(outcomes), dtype=bool)
     for cell in cells:
-        both = np.ones(len(outcomes), dtype=bool)
-        for i, states in cell.items():
-            both &= np.isin(outcomes[:, i], list(states))
-        holds |= both
+        holds |= np.logical_and.reduce([np.isin(outcomes[:, i], list(states)) for i, states in cell.items()])
     return holds
 
 

@@ -221,7 +221,7 @@ class CountBound(PotentialBound):
 
     >>> bound = CountBound([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]], [0, 0, 1], [0, 1])
     >>> round(bound(0.1), 2)
-    0.3
+    0.25
     """
 
     tolerance = 0.005

@@ -56,11 +56,11 @@ class Store(ABC):
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Session]:
-        """A view of one moment."""
+        """A view of the ledger at one moment."""
 
     @abstractmethod
     def _writing(self, identity: str | None) -> AbstractContextManager[Session]:
-        """Everything or nothing."""
+        """A transaction that is written whole or not at all."""
 
     @abstractmethod
     def _ready(self, connection: Any) -> bool:
@@ -155,7 +155,7 @@ class Store(ABC):
         return False
 
     def after_fork_in_parent(self, held: bool) -> None:
-        """Let other threads go on."""
+        """Release the lock that other threads wait for."""
         if held:
             self._turn.release()
 

@@ -18,7 +18,7 @@ STORAGE_CLASS: Final = {TEXT: "text", INTEGER: "integer", REAL: "real", BYTES: "
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a ledger."""
+    """One table of a ledger: its columns and its keys."""
 
     columns: Mapping[str, str]
     """The type of each column; none of them is ever null."""
@@ -44,7 +44,7 @@ class Table:
 
 
 _CONTENTS: Final = Table({"sha256": TEXT, "content": TEXT}, ("sha256",))
-"""Texts by their digests."""
+"""A table of texts, each by its digest."""
 TABLES: Final = {
     "ledger_version": Table({"version": INTEGER}, ()),
     "ledger_models": _CONTENTS,
@@ -76,6 +76,6 @@ TABLES: Final = {
 
 
 def statements() -> list[str]:
-    """How the tables are made."""
+    """The statements that make all tables."""
     first, *others = [statement for name, table in TABLES.items() for statement in table.statements(name)]
     return [first, f"INSERT INTO ledger_version (version) VALUES ({VERSION})", *others]

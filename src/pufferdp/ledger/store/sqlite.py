@@ -45,7 +45,7 @@ _NOT_MADE: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQL
 
 
 class SqliteStore(Store):
-    """A file on a local disk."""
+    """A ledger in a file on a local disk."""
 
     def __init__(self, place: str, wait: float, create: bool) -> None:
         super().__init__(place, wait)

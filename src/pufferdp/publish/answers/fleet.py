@@ -315,7 +315,7 @@ def _own_counts(person: str, counts: Counts, coding: Coding, model: SeriesModel)
     for name, count in tally.items():
         if count and name not in names and not hides_values():
             raise ValuesError(f"a record of {person!r} is {name!r}, which is not a state of their model", value=person)
-    return counts.with_histogram(tuple(tally[name] for name in names))
+    return replace(counts, histogram=tuple(tally[name] for name in names))
 
 
 def _best_mechanism(problem: Problem) -> Mechanism | None:

@@ -66,12 +66,12 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
     facts = {
         "column": layout.column,
         "records": len(read.numbers),
-        "chains": sum(n for _, n in read.lengths),
+        "chains": sum(n for _, n in read.counts.lengths),
         "left_out": [],
     }
     problem = FitProblem(dp_epsilon=None, confidence=confidence)
     fitted = KIND.certify(problem, 0.0, Made(data=facts)).to_dict()
-    known = None if layout.order is None else read.table.distance(step)
+    known = None if layout.order is None else read.series.table.distance(step)
     model = Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
     edges = tuple(np.unique(np.quantile(read.numbers, (0, 0.25, 0.5, 0.75, 1))).tolist())
     row_order = check_row_order(data, layout, Coding(labels=bin_names(edges), bins=edges))
@@ -81,7 +81,7 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
 
 def _hours(read: NumberSeries) -> list[Ints] | None:
     """The hour of each number of each series, counted from its first number; None where the order holds no times."""
-    ticks = {"us": 3_600_000_000, "ns": 3_600_000_000_000}.get(read.table.ticks)
+    ticks = {"us": 3_600_000_000, "ns": 3_600_000_000_000}.get(read.series.table.ticks)
     if ticks is None:
         return None
     first = np.flatnonzero(read.distances < 0)[1:]
@@ -111,11 +111,10 @@ def _split(read: NumberSeries, step: float) -> list[_Series]:
     whole = np.rint(shares)
     off = (read.distances > 0) & ((np.abs(shares - whole) > 1e-9 * np.maximum(1, shares)) | (whole < 1))
     if off.any():
-        number = int(np.argmax(off))
+        number, far = int(np.argmax(off)), read.series.table.distance
         raise DataError(
-            f"number {number + 1} comes {read.table.distance(read.distances[number])} after the one before, "
-            f"and the usual step is {read.table.distance(step)}: an ar1 fit needs whole steps, so bring the times "
-            "to a grid",
+            f"number {number + 1} comes {far(read.distances[number])} after the one before, and the usual step is "
+            f"{far(step)}: an ar1 fit needs whole steps, so bring the times to a grid",
             value=number + 1,
         )
     first = np.flatnonzero(read.distances < 0)[1:]

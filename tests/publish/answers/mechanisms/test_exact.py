@@ -115,14 +115,14 @@ def test_attracting_states_leak_as_any_algorithm_does(adversary, start):
     problem = problem_of(MarkovChain(transition=P, start=start), query, ((T, 1),), adversary=Adversary(adversary))
     scale = ExactLaplace().calibrate(problem).scale
     pi = np.array([P[1, 0], P[0, 1]]) / (P[1, 0] + P[0, 1])
-    starts = [np.array([p, 1 - p]) for p in np.linspace(0, 1, 201)] if start == "any" else [pi]
+    starts = [np.array([p, 1 - p]) for p in np.linspace(0, 1, 41)] if start == "any" else [pi]
 
     def most(scale: float) -> float:
         everyone, balanced = adversary == "bdp", problem.balanced
         return max(leakage(P, s, T, query, scale, everyone=everyone, balanced=balanced) for s in starts)
 
     assert most(scale) <= 1 + 1e-9
-    assert most(scale * 0.998) > 1
+    assert most(scale * 0.995) > 1
 
 
 @pytest.mark.parametrize(("epsilon", "least"), [(1e-6, 3.80432767040347), (1e-3, 3.80458435180939)])

@@ -18,7 +18,10 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Calibrated, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
+from tests.bounds.hidden.cases import ROOM, hidden_case, joints, timed_case
+from tests.oracles.leakage import answers, channel_leakage, likelihoods
 from tests.publish.test_every_mechanism import ROWS
+from tests.strategies import examples
 
 TABLE = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]]
 REGIMES = HiddenStates(transition=TABLE, of=[0, 0, 1], states=["rest", "active"], values=[0, 3])
@@ -62,6 +65,40 @@ def test_other_answers_of_one_number_have_the_noise_of_a_count(query, times):
 )
 def test_reasons(model, more, reason):
     assert reason in scales(model, **more)[1]["laplace-hidden"]
+
+
+def random_model(seed):
+    """A model of hidden states with numbers for its values, the distributions of all its records, and epsilon."""
+    if seed % 4 == 3:
+        kernels, shown, n, epsilon = timed_case(seed)
+        start, names = "stationary", {"period": f"{len(kernels)}h", "step": "1h"}
+    else:
+        kernels, shown, start, n, epsilon = hidden_case(seed)
+        names = {"start": start}
+    shown, n = np.unique(shown, return_inverse=True)[1], min(n, 4)
+    values = np.random.default_rng([seed, 14]).permutation(7)[: shown.max() + 1] - 2.0
+    model = HiddenStates(transition=kernels, of=tuple(shown.tolist()), values=values.tolist(), **names)
+    return model, {m: list(joints(kernels, shown, start, m)) for m in range(1, n + 1)}, epsilon
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("adversary", ["pufferfish", "bdp"])
+def test_no_planned_noise_leaks_more_than_epsilon(part, adversary):
+    """Every mechanism that applies, by enumeration: zeros, given starts, time of day, two people, all queries."""
+    for seed in range(part, examples(60), 4):
+        model, joint, epsilon = random_model(seed)
+        n, k, values = max(joint), model.size, model.values
+        query = ("count:0", "sum", "mean", "histogram", "frequency")[seed % 5]
+        lengths = (n, 1 + seed % n)
+        planned = pufferdp.plan(model, query, epsilon=epsilon, lengths=lengths, adversary=adversary)
+        records = sum(lengths) if query in ("mean", "frequency") else 1
+        asked = {"mean": "sum", "frequency": "histogram"}.get(query, query)
+        for noise in {c.calibration.distribution for c in planned.candidates if c.applies}:
+            scale = max(records * noise.scale, 0.05)  # no noise at all reveals about as much
+            for m in set(lengths):
+                channel = likelihoods(answers(k, m, asked, values), scale, noise.balanced)
+                leaked = max(channel_leakage(distribution, channel, adversary) for distribution in joint[m])
+                assert leaked <= epsilon * (1 + ROOM), (seed, query, noise)
 
 
 def release():
