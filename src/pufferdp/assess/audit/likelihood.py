@@ -295,6 +295,15 @@ def known_distribution(
     return None
 
 
+def known_emulation(
+    mechanism: AuditedMechanism, prior: Prior, generator: np.random.Generator
+) -> CountDistributions | None:
+    """The distribution of one number of this package on a chain, for comparing situations; None for others."""
+    if not (isinstance(mechanism, NoisyQuery) and isinstance(prior, ChainPrior)) or mechanism.added.shape[1] > 1:
+        return None
+    return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
+
+
 def learnt_distribution(
     prior: Prior, records: Records, outputs: Outputs, generator: np.random.Generator
 ) -> OutputDistribution | None:
