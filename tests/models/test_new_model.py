@@ -25,13 +25,24 @@ from pufferdp import (
     ModelError,
     NotApplicableError,
     RefusedError,
+    attack_simulated,
+    audit_mechanism,
     design_flips,
+    flip,
+    flow,
     leakage_of,
+    leakage_of_losses,
     load_model,
     plan,
+    plan_flow,
+    plan_redaction,
+    plan_table,
     release,
     robustness,
     save_model,
+    secret_leakage,
+    stream_budget,
+    stream_leakage,
     verify,
 )
 from pufferdp.models.base import Model, RecordModel
@@ -285,3 +296,61 @@ def test_the_rest_of_the_house_takes_it_too():
     with pytest.raises(NotApplicableError, match="NoisyCopies"):
         design_flips(model, 1.0)
     assert isinstance(model, Model)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sticky(SeriesModel):
+    """Two states that are kept with the same probability: a chain, by one number."""
+
+    file_type: ClassVar[str | None] = "sticky"
+    stay: float
+
+    @property
+    def labels(self):
+        return ("rest", "active")
+
+    @property
+    def chain(self):
+        return MarkovChain(
+            transition=[[self.stay, 1 - self.stay], [1 - self.stay, self.stay]], states=["rest", "active"]
+        )
+
+    @property
+    def chains(self):
+        return (self.chain,)
+
+
+COMMANDS = {
+    "plan": lambda model, rows: plan(model, "count:active", epsilon=1.0, length=12).to_dict()["candidates"],
+    "plan_table": lambda model, rows: plan_table(model, ["histogram"], epsilon=1.0, length=12, per="day").to_dict(),
+    "plan_flow": lambda model, rows: plan_flow(model, eta=0.05, tau=0.5, length=60).to_dict()["constants"],
+    "flip": lambda model, rows: design_flips(model, 1.0, length=12).to_dict(),
+    "redact": lambda model, rows: plan_redaction(model, length=24, private=[12], epsilon=1.0).to_dict(),
+    "leakage": lambda model, rows: leakage_of(model, dp_epsilon=0.3, length=12, query="count:active").to_dict(),
+    "unit": lambda model, rows: leakage_of(model, dp_epsilon=0.3, length=12, unit=3).to_dict(),
+    "every": lambda model, rows: leakage_of(model, dp_epsilon=0.1, every=4, window=8).to_dict(),
+    "stream": lambda model, rows: stream_leakage(model, 0.2, length=12).to_dict(),
+    "stream target": lambda model, rows: stream_budget(model, 1.0, length=12).to_dict(),
+    "losses": lambda model, rows: leakage_of_losses(model, [0.1, 0.0, 0.3]).to_dict(),
+    "secret": lambda model, rows: secret_leakage(model, "ever:active:2..4", dp_epsilon=0.5, length=6).to_dict(),
+    "robustness": lambda model, rows: robustness(model, MarkovChain(
+        transition=[[0.8, 0.2], [0.2, 0.8]], states=["rest", "active"]), epsilon=1.0, length=12).to_dict(),
+    "attack": lambda model, rows: attack_simulated(model, length=20, epsilon=1.0, runs=3).to_dict(),
+    "audit": lambda model, rows: audit_mechanism(
+        model, "laplace:count:active", length=3, dp_epsilon=1.0, calls=2000, seconds=600).to_dict(),
+    "flipped": lambda model, rows: flip(
+        rows, model=model, column="state", epsilon=1.0, sampler=SeededSampler(1)).to_dict()["certificate"]["channel"],
+    "released": lambda model, rows: release(
+        rows, model=model, column="state", query="histogram", epsilon=1.0, sampler=SeededSampler(1)).answer,
+    "flow": lambda model, rows: flow(
+        rows, model=model, column="state", eta=0.05, tau=0.5, sampler=SeededSampler(1)).to_dict()["flow"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_a_series_model_of_another_type(command):
+    """Its results are those of the chain that it is."""
+    model = Sticky(stay=0.8)
+    rows = pd.DataFrame({"state": ["rest", "active", "active"] * 20})
+    ours, theirs = (COMMANDS[command](member, rows) for member in (model, model.chain))
+    assert ours == theirs

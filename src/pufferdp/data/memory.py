@@ -103,7 +103,7 @@ def _with_time_index(table: Any) -> tuple[object, str | None]:
 
 def has_unsorted_index(table: Any) -> bool:
     """Whether a pandas frame has an index of numbers that does not rise: its rows were moved, and stand in no order."""
-    index = getattr(table, "index", None)
+    index = table.index if hasattr(table, "reset_index") else None  # a column of Spark may be called index
     numbers = getattr(getattr(index, "dtype", None), "kind", "") in ("i", "u", "f")
     return numbers and not getattr(index, "is_monotonic_increasing", True)
 

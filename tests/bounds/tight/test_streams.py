@@ -209,6 +209,15 @@ def test_long_streams_settle_and_are_what_short_ones_tend_to(P, who):
 
 
 @pytest.mark.parametrize("who", WHO)
+def test_the_middle_of_a_long_stream_leaks_no_less_than_what_is_reached(who):
+    # Steps farther from both ends than are listed have one value together.
+    found = stream_leakage(ACTIVITY, 0.1, length=1000, adversary=who)
+    assert found.total[500] >= found.lower
+    assert found.backward[500] >= found.backward[99] / (1 + WIDTH)
+    assert found.forward[500] >= found.forward[-100] / (1 + WIDTH)
+
+
+@pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("P", [ACTIVITY, TURNING, [[0.97, 0.03], [0.05, 0.95]], THREE])
 def test_equal_and_changing_losses_meet(P, who):
     """The same stream by both ways: one loss differs by nothing that shows."""

@@ -84,19 +84,11 @@ class Success:
         """The ε that this success charges."""
         return implied_epsilon(self.success)
 
-    @property
-    def charged_low(self) -> float | None:
-        """The ε at the lower end of the interval."""
-        return None if self.low is None else implied_epsilon(self.low)
-
-    @property
-    def charged_high(self) -> float | None:
-        """The ε at the upper end of the interval."""
-        return None if self.high is None else implied_epsilon(self.high)
-
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp attack --json`` prints it; null for infinite."""
-        return json_values(self, "attacker success low high charged charged_low charged_high records")
+        ends = {"charged_low": self.low, "charged_high": self.high}
+        charges = {name: implied_epsilon(p) if p is not None and 0 < p < 1 else None for name, p in ends.items()}
+        return {**json_values(self, "attacker success low high charged records"), **charges}
 
 
 def measure(attacker: str, hits: npt.NDArray[np.bool_], confidence: float = CONFIDENCE) -> Success:

@@ -472,7 +472,5 @@ class Bound:
 
 def weights_of(shares: tuple[float, float], runs: tuple[int, int], slack: float) -> tuple[float, float]:
     """What a test should weigh two counts by: the deviations of the logarithms of these shares."""
-    return (
-        float(deviation(shares[0], slack)) / math.sqrt(runs[0]),
-        float(deviation(shares[1])) / math.sqrt(runs[1]),
-    )
+    first, second = float(deviation(shares[0], slack)), float(deviation(shares[1]))
+    return first / math.sqrt(runs[0]), second / math.sqrt(runs[1])

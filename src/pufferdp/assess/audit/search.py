@@ -37,6 +37,7 @@ from pufferdp.assess.audit.likelihood import (
     RecordDistributions,
     emulation,
     known_distribution,
+    known_emulation,
     learnt_distribution,
 )
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
@@ -187,7 +188,7 @@ class Experiment:
     test_seconds: float = math.inf
     """Seconds that the test will have, about."""
     emulated: CountDistributions | None = None
-    """A distribution like that of a slow mechanism, which is drawn from much faster."""
+    """The distribution of a known sum, or one like that of a slow mechanism: many draws of it cost no runs."""
     least: int = LEAST
     """Runs of one value of one situation, at least."""
     deadline: float = math.inf
@@ -235,8 +236,9 @@ class Experiment:
     def learn(self, prior: Prior) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
         self.distribution = known_distribution(self.mechanism, prior, self.generator)
+        self.emulated = known_emulation(self.mechanism, prior, self.generator)
         slow = self.budget.pace * self.budget.calls > self.budget.seconds
-        if self.distribution is None and (self.width > 1 or slow):
+        if self.distribution is None and self.emulated is None and (self.width > 1 or slow):
             runs = max(self.least, min(PLAN.sample, self.budget.runs(PLAN.preparation), _KEPT // self.width))
             records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
@@ -359,7 +361,7 @@ class Experiment:
         """Runs that are left and have time; looking at outputs may take longer than making them."""
         budget = self.budget
         started = budget.clock()
-        size = max(self.least, min(PLAN.sample, budget.runs(PLAN.preparation)))
+        size = max(self.least, min(PLAN.sample // 4, budget.runs(PLAN.preparation / 3)))
         for outputs in self.outputs(trial.situation, trial.other, size):
             trial.choice.event(outputs)
         pace = max(1e-9, budget.clock() - started) / size
