@@ -288,11 +288,11 @@ def test_total_variations_as_such_do_not_add_up() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda c: c["facts"].update(sigma=0.001), "had noise of sigma 0.001"),
-        (lambda c: c.update(tau=0.01), "do not go with its tau"),
+        (lambda c: c["facts"].update(sigma=0.001), "facts.sigma is 0.001; recomputed"),
+        (lambda c: c.update(tau=0.01), "tau is 0.01; recomputed"),
         (lambda c: c["facts"]["guarantee"].update(eta=0.02), "the budget is for"),
-        (lambda c: c["facts"].update(lengths=[[10, 1]]), "tau or its length"),
-        (lambda c: c["facts"].update(mechanism="poster-log", kappa=0.1), "had noise of sigma"),
+        (lambda c: c["facts"].update(lengths=[[10, 1]]), "longest is 80; recomputed it is 10"),
+        (lambda c: c["facts"].update(mechanism="poster-log", kappa=0.1), "facts.sigma is"),
         (lambda c: c["facts"].update(mechanism="flow-log"), "has a kappa above 0"),
     ],
 )

@@ -18,8 +18,9 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.answers.mechanisms import OURS
 from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.fields import is_listed
 from pufferdp.publish.flips.publication import flip_stream
-from pufferdp.publish.kind import is_listed, kind_of
+from pufferdp.publish.kind import kind_of
 from pufferdp.publish.redaction.mechanisms import REDACTIONS
 from tests.publish.test_leaves import CERTIFICATES, Place, changes, golden, path_of, put, solve_once
 

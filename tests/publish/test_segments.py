@@ -152,9 +152,9 @@ def test_a_charge_says_which_records_were_read(tmp_path: Path) -> None:
         assert charge.facts["part"] is True
         assert ledger.verify().valid, ledger.verify().problems
     assert verify(made, head=made["ledger"]["head"]).valid
-    words = "ledger.head is not the hash of a row that charges this release"
     moved = forged(made, lambda content: content["data"]["ranges"]["parts"][0].update({"from": "2024-05-02T01:00:00"}))
-    assert moved == [words]
+    assert len(moved) == 1
+    assert "it is not the hash of a row that charges this release" in moved[0]
 
 
 def test_a_charge_of_everything_is_what_it_always_was() -> None:

@@ -88,7 +88,7 @@ def test_a_release_that_is_not_useful_says_so_first_and_is_not_rejected() -> Non
     output = made.to_dict()
     assert pufferdp.verify(output).valid
     output["verdict"]["useful"] = True
-    with pytest.raises(CertificateError, match="useful is True; it should be False"):
+    with pytest.raises(CertificateError, match="useful is true; it should be false"):
         pufferdp.verify(output)
 
 
@@ -176,7 +176,7 @@ def test_a_released_table_is_judged_and_a_changed_verdict_is_found() -> None:
     assert [verdict["useful"] for verdict in output["verdicts"]] == [False, False]
     assert pufferdp.verify(output).valid
     output["verdicts"][0]["useful"] = True
-    with pytest.raises(CertificateError, match="useful is True; it should be False"):
+    with pytest.raises(CertificateError, match="useful is true; it should be false"):
         pufferdp.verify(output)
 
 

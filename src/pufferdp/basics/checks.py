@@ -197,3 +197,10 @@ def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[flo
             value=(low, high),
         )
     return a, b
+
+
+def refuse_unknown(options: Mapping[str, object], declared: type) -> None:
+    """Refuse an option that is not declared in a TypedDict, as Python does where options are named one by one."""
+    unknown = options.keys() - declared.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"{min(unknown)} is an unexpected keyword argument")

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.checks import LARGEST, MOST_RECORDS
+from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import LedgerError, ParameterError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -200,83 +200,6 @@ class Charge:
                     part["by"] = json.loads(people(part["by"]["sha256"]))
             raw["ranges"] = Ranges.from_dict(raw["ranges"])
         return cls(**raw, model=model, adversary=adversary)
-
-
-def additive(
-    *,
-    model: str,
-    adversary: str,
-    query: str,
-    clip: Sequence[float] | None,
-    lipschitz: float,
-    coordinates: int,
-    mechanism: str,
-    sigma: float,
-    epsilon: float,
-    lengths: Sequence[Sequence[int]],
-    framework: Mapping[str, Any] | None,
-    numbers: bool,
-    part: bool = False,
-    unobserved: bool = False,
-    ranges: Ranges = EVERYTHING,
-    approximate: Mapping[str, float] | None = None,
-    unit: Mapping[str, Any] | None = None,
-    table: Mapping[str, Any] | None = None,
-    table_loss: float = 0.0,
-) -> Charge:
-    """Noise on an answer, as a certificate describes it.
-
-    Args:
-        model: digest of the model.
-        adversary: for whom the guarantee is.
-        query: name of the query.
-        clip: range of a sum or mean.
-        lipschitz: the most the answer moves when one record changes.
-        coordinates: how many numbers the answer has.
-        mechanism: name of the mechanism.
-        sigma: the noise multiplier; 0 for an exact answer.
-        epsilon: the guarantee of this release.
-        lengths: pairs of a chain length and how many chains have it.
-        framework: secrets of one's own.
-        numbers: whether records are real numbers.
-        part: whether the chains are parts of series that go on before and after what was read.
-        unobserved: whether records are missing between those read, so that the chains are longer.
-        ranges: which records were read.
-        approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
-        unit: the period that the guarantee is about, with its number of records; by default it is about records.
-        table: the distribution of noise that is drawn by a table, and
-        table_loss: its DP loss. Its sigma is its expected size, and says nothing of what is lost.
-    """
-    loss = loss_of(sigma) if table is None else table_loss
-    return Charge(
-        kind="additive",
-        dp_loss=loss if approximate is None else approximate["dp_loss"],
-        dp_delta=0.0 if approximate is None else approximate["dp_delta"],
-        delta=0.0 if approximate is None else approximate["delta"],
-        longest=MOST_RECORDS if part or unobserved else max((length for length, _ in lengths), default=1),
-        # A guarantee about secrets of one's own says nothing about single records, which a ledger is about.
-        epsilon=epsilon if framework is None else None,
-        width=clip[1] - clip[0] if numbers and clip is not None else None,
-        facts={
-            "query": query,
-            "clip": None if clip is None else [float(v) for v in clip],
-            "lipschitz": lipschitz,
-            "coordinates": coordinates,
-            "mechanism": mechanism,
-            "sigma": sigma,
-            "epsilon": epsilon,
-            "lengths": [list(pair) for pair in lengths],
-            "framework": None if framework is None else dict(framework),
-            **({} if approximate is None else {"delta": approximate["delta"], "euclidean": approximate["move"]}),
-            **({} if table is None else {"table": dict(table)}),
-            **({"part": True} if part else {}),
-            **({"unobserved": True} if unobserved else {}),
-            **({} if unit is None else {"unit": dict(unit)}),
-        },
-        model=model,
-        adversary=adversary,
-        ranges=ranges,
-    )
 
 
 def loss_of(sigma: float) -> float:

@@ -6,7 +6,8 @@ import hashlib
 import math
 import os
 import re
-from typing import Any, Final, Literal, Self
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -15,6 +16,8 @@ from pufferdp.basics.files import JsonRuleError, canonical_json, found_text, par
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
 from pufferdp.basics.words import a_kind
+from pufferdp.ledger.hash_chain import can_be_identity, can_be_name
+from pufferdp.publish.fields import Exact, Near, Stated
 
 KINDS: Final = "pufferdp.kinds"
 """The entry points under which kinds of publications are registered."""
@@ -99,14 +102,14 @@ class NoisePart(CertificatePart):
     """The noise that was drawn."""
 
     kind: str
-    scale: float
+    scale: Annotated[float, Near()]
 
 
 class AccuracyPart(CertificatePart):
     """With probability 1−beta every coordinate errs by less than alpha."""
 
-    alpha: float
-    beta: float
+    alpha: Annotated[float, Near()]
+    beta: Annotated[float, Stated("the probability that was chosen; alpha must follow from it")]
 
 
 class RangePart(CertificatePart):
@@ -126,33 +129,55 @@ class RangesPart(CertificatePart):
     parts: list[RangePart]
 
 
+_COLUMN: Final = Stated("the name of a column")
+
+
 class DataPart(CertificatePart):
     """What was read, and how. All of it is public."""
 
-    column: str
-    id: str | None = Field(description="the column that says which record a row is, for models that are not series")
-    order: str | None
-    rows_in_order: Literal[True] | None = Field(
-        default=None, description="only where the rows are stated to be in time order"
+    column: Annotated[str, _COLUMN]
+    id: Annotated[str | None, _COLUMN] = Field(
+        description="the column that says which record a row is, for models that are not series"
     )
-    by: str | None
-    gap: str | float | None
-    missing: str
+    order: Annotated[str | None, _COLUMN]
+    rows_in_order: Annotated[
+        Literal[True] | None, Stated("an assumption: the rows are in time order; the guarantee states it")
+    ] = Field(default=None, description="only where the rows are stated to be in time order")
+    by: Annotated[str | None, _COLUMN]
+    gap: Annotated[
+        str | float | None,
+        Stated("how the data was read; it must be possible with the model, the columns and the other numbers"),
+    ]
+    missing: Annotated[str, Stated("how the data was read; it must go with the model")]
     records: int
-    lengths: list[list[int]] = Field(description="chain length, how many chains")
-    dropped: int = Field(ge=0, description="records dropped because their value is missing")
-    ranges: RangesPart | None = Field(
-        default=None, description="which records were read; only where a column says the order or whose they are"
+    lengths: Annotated[
+        list[list[int]],
+        Stated("how long the chains are; they must fit into the ranges, and the noise must be enough for them"),
+    ] = Field(description="chain length, how many chains")
+    dropped: Annotated[int, Stated("how many values were missing; 0 where they were refused")] = Field(
+        ge=0, description="records dropped because their value is missing"
     )
-    part: Literal[True] | None = Field(
-        default=None, description="only where the series goes on before and after what was read"
-    )
-
-    unobserved: int = Field(ge=0, description="records that are missing inside chains")
-    step: str | float | None = Field(
+    ranges: Annotated[
+        RangesPart | None,
+        Stated("which records were read; they must go with the columns and the chains, and be those charged"),
+    ] = Field(default=None, description="which records were read; only where a column says the order or whose they are")
+    part: Annotated[
+        Literal[True] | None,
+        Stated("whether the series goes on before and after what was read; the noise must be enough for it"),
+    ] = Field(default=None, description="only where the series goes on before and after what was read")
+    unobserved: Annotated[
+        int,
+        Stated("how many records are missing inside chains; they must fit, and the noise must be enough for it"),
+    ] = Field(ge=0, description="records that are missing inside chains")
+    step: Annotated[
+        str | float | None, Stated("the model's step, which rows were compared with where a column says the order")
+    ] = Field(
         default=None, description="the model's step, with which rows are compared; only where a column says the order"
     )
-    independent: Literal[True] | None = Field(
+    independent: Annotated[
+        Literal[True] | None,
+        Stated("an assumption: many short chains are independent of each other; the guarantee states it"),
+    ] = Field(
         default=None, description="only where it is assumed that chains are independent although many of them are short"
     )
     assumptions: list[str] = Field(
@@ -160,34 +185,90 @@ class DataPart(CertificatePart):
     )
 
 
+def _is_version(text: str) -> bool:
+    """Whether a version can be called so (PEP 440)."""
+    return len(text) <= 100 and _VERSION.fullmatch(text) is not None
+
+
+def _is_moment(text: str) -> bool:
+    """Whether a text is a time in UTC, written as certificates and ledgers write it."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return moment.utcoffset() == timedelta(0) and moment.isoformat(timespec="seconds") == text
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal digits."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
+_VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
+_MOMENT: Final = "it must be a time in UTC, such as 2026-11-16T04:17:00+00:00"
+
+
 class LedgerPart(CertificatePart):
     """The row of the ledger that this release was charged to, before its noise was drawn."""
 
-    dataset: str
+    dataset: Annotated[str, Stated(form=can_be_name, wrong="it must be the name of a data set")]
     position: int = Field(ge=1, description="the row, counted from 1")
-    previous: str = Field(description="hash of the row before")
-    head: str = Field(description="hash of the row: the head of the ledger when it was charged")
-    charged: str
-    identity: str = Field(description="the charge's own token")
+    previous: Annotated[str, Stated(form=is_digest, wrong="it must be the hash of a row")] = Field(
+        description="hash of the row before"
+    )
+    head: Annotated[str, Exact(wrong="it is not the hash of a row that charges this release")] = Field(
+        description="hash of the row: the head of the ledger when it was charged"
+    )
+    charged: Annotated[str, Stated(form=_is_moment, wrong=_MOMENT)]
+    identity: Annotated[str, Stated(form=can_be_identity, wrong="it must be the token of a charge")] = Field(
+        description="the charge's own token"
+    )
     assumptions: list[str] | None = Field(
         default=None, description="what the total of the data set rests on, where it was charged on some records"
     )
 
 
 class SealedCertificate(CertificatePart, Paged):
-    """Everything needed to check a release later, without the data; its last part, sha256, is a hash over the rest."""
+    """Everything needed to check a release later, without the data; its last part, sha256, is a hash over the rest.
+
+    These fields are in the certificates of every release type.
+    """
+
+    schema_: str = Field(alias="schema")
+    pufferdp: Annotated[
+        str, Stated("which version made it", form=_is_version, wrong="it must be a version, such as 0.1.0")
+    ] = Field(description="package version")
+    created: Annotated[str, Stated("when it was made", form=_is_moment, wrong=_MOMENT)]
+    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
+    model_sha256: Annotated[str, Exact(wrong="it is not the digest of the model")]
+    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
+    mechanism: MechanismPart
+    data: DataPart
+    public: list[str]
+    warnings: Annotated[
+        list[str],
+        Stated("where the noise came from: nobody can prove that there was no seed; what follows must be there"),
+    ]
+    ledger: Annotated[
+        LedgerPart | None,
+        Stated("which row it was charged as; its hash must be that of a row that charges this very publication"),
+    ] = Field(description="null where no budget was kept")
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
     @classmethod
     def seal(cls, content: dict[str, Any]) -> Self:
         """A certificate from its content, with its hash."""
-        return cls.model_validate({**content, "sha256": content_hash(content)})
+        draft = cls.model_validate({**content, "sha256": ""})
+        return draft.model_copy(update={"sha256": content_hash(draft.to_dict())})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(sha256={str(getattr(self, 'sha256', ''))[:12]}…)"
 
     def to_dict(self) -> dict[str, Any]:
-        """As in its JSON file, the hash included."""
-        return self.model_dump(by_alias=True)
+        """As in its JSON file, with the hash at the end."""
+        content = self.model_dump(by_alias=True)
+        sealed = content.pop("sha256")
+        return {**content, "sha256": sealed}
 
 
 def content_hash(content: dict[str, Any]) -> str:

@@ -13,23 +13,24 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError, ValuesError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
 from pufferdp.basics.unexpected import describe_unexpected
 from pufferdp.basics.words import a_kind
-from pufferdp.data.layout import Layout, Place, check_pair_states, read_distance, values_hidden
+from pufferdp.data.layout import Layout, check_pair_states, read_distance, values_hidden
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
 from pufferdp.publish.kind import AnyKind, Made
-from pufferdp.publish.model_checks import CheckedGuarantee, fitted_warning
+from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
 from pufferdp.publish.reading import facts_of
 
@@ -45,24 +46,16 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How data is read: which column, in which order, cut where."""
+class Reading(Layout):
+    """How data is read, and what for. The model's step says where rows are missing."""
 
-    column: str
-    order: str | None = None
-    rows_in_order: bool = False
-    """Whether rows may be read as they come although a column holds times."""
-    by: str | None = None
-    restart: str | float | None = None
-    missing: str = "refuse"
-    independent: bool = False
     id: str | None = None
-    first: Place | None = None
-    """Read a segment of the order column, from this place on; the series goes on before it."""
-    last: Place | None = None
-    """Read up to this place; the series goes on past it."""
+    """The column that says which record a row is, for models that are not series."""
     model: Model | None = None
-    """What the data is read for: its step says where rows are missing."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", None if self.model is None else self.model.step)
+        super().__post_init__()
 
     @classmethod
     def stated(cls, data: Any) -> Reading:
@@ -71,28 +64,8 @@ class Reading:
 
     @property
     def layout(self) -> Layout:
-        """Where the series is in its table; refuses a way of reading that there is not."""
-        return Layout(
-            column=self.column,
-            order=self.order,
-            rows_in_order=self.rows_in_order,
-            by=self.by,
-            restart=self.restart,
-            missing=self.missing,
-            independent=self.independent,
-            step=None if self.model is None else self.model.step,
-            first=self.first,
-            last=self.last,
-        )
-
-    def check_layout(self) -> None:
-        """Refuse a way of reading that there is not, whatever the model."""
-        assert self.layout
-
-    @property
-    def is_part(self) -> bool:
-        """Whether a segment of a longer series is read."""
-        return self.first is not None or self.last is not None
+        """Where the series is in its table."""
+        return Layout(**{each.name: getattr(self, each.name) for each in fields(Layout)})
 
     def check(self, model: Model) -> Layout:
         """Refuse a way of reading that does not go with the model, before any data is read."""
@@ -127,23 +100,25 @@ class Reading:
                 value=unit.name,
             )
 
-    def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = (), unit: Unit | None = None) -> None:
-        """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
-        if self.id == "":
-            raise CertificateError("data.id is ''; it must be the name of a column")
-        try:
-            self.check(model)
-            self.check_unit(unit)
-            model.check_groups(self.by, lengths)
-        except PufferdpError as error:
-            raise CertificateError(f"the data cannot have been read like this: {error}") from None
-
     def facts(
         self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING, unobserved: int = 0
     ) -> dict[str, Any]:
         """How the data was read, as a certificate says it."""
         series = None if self.model is None else series_of(self.model)
         return facts_of(self.layout, self.id, lengths, dropped, ranges, unobserved, series)
+
+
+def check_stated(data: Any, model: Model, lengths: Sequence[Sequence[int]] = (), unit: Unit | None = None) -> None:
+    """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
+    if data.id == "":
+        raise CertificateError("data.id is ''; it must be the name of a column")
+    try:
+        reading = Reading.stated(data)
+        reading.check(model)
+        reading.check_unit(unit)
+        model.check_groups(reading.by, lengths)
+    except PufferdpError as error:
+        raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -353,20 +328,52 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     def made(
         self,
-        model: Model,
         data: Mapping[str, Any],
         charged: Charged,
         released: object = None,
         more: Sequence[str] = (),
     ) -> Made:
-        """What the certificate says besides its claims, with warnings about noise and model.
+        """What the certificate says that does not follow from the problem, with a warning about the noise.
 
         Args:
-            model: the model.
             data: how the data was read.
             charged: what the ledger says.
             released: the released numbers.
-            more: warnings that follow from the solution.
+            more: warnings that a verifier cannot work out.
         """
-        warnings = [text for text in (self.sampler.warning, fitted_warning(model.fitted), *more) if text]
+        warnings = [text for text in (self.sampler.warning, *more) if text]
         return Made(data=data, released=released, warnings=warnings, ledger=charged.row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OddsPublication(Publication[P, S, E, R]):
+    """A publication whose guarantee bounds how far odds change, for an adversary who uses a model."""
+
+    model: Model
+    reading: Reading
+    epsilon: float
+    adversary: Adversary
+
+    widens: ClassVar[bool] = False
+    """Whether its noise is made wider where the model was calibrated on data."""
+
+    @property
+    def checked(self) -> CheckedGuarantee:
+        """The guarantee beside what the data said about the model."""
+        return CheckedGuarantee(
+            model=self.model, epsilon=self.epsilon, adversary=self.adversary, unit=self.period, widens=self.widens
+        )
+
+    @property
+    def period(self) -> Unit | None:
+        """The period whose records are one secret together; None where each record is one."""
+        return None
+
+    @property
+    def may_fail(self) -> float:
+        """The delta of the guarantee; 0 where it has none."""
+        return 0.0
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must be for this model, this adversary and this delta."""
+        ledger.expect(dataset, model=self.model, adversary=self.adversary, delta=self.may_fail)

@@ -33,25 +33,33 @@ States = list[npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Exact:
-    """What was read. Never printed: ``facts`` alone is public."""
+class WasRead:
+    """What was read: public here, and secret in what subclasses add. Only ``facts`` is ever printed."""
 
     lengths: Lengths
+    facts: dict[str, Any]
+    """How the data was read, as a certificate states it."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read, by time and by person."""
+    unobserved: bool = False
+    """Whether records of a chain are missing."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.facts})"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Exact(WasRead):
+    """What an answer needs of the data."""
+
     histogram: tuple[int, ...]
     """How many records have each label of the model."""
     clipped: Fraction | None
     """The sum of the clipped numbers, where the data and not the model has them."""
     states: Callable[[], States]
     """The records themselves, for a function of one's own."""
-    facts: dict[str, Any]
-    """How the data was read: public."""
-    ranges: Ranges = EVERYTHING
-    """Which records were read: public."""
-    unobserved: bool = False
-    """Whether records of a chain are missing: public."""
-
-    def __repr__(self) -> str:
-        return f"Exact({self.facts})"
+    numbers: npt.NDArray[np.float64] | None = None
+    """The clipped number of each record, for a query that needs more than their sum."""
 
 
 def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str | None) -> Exact:
@@ -126,7 +134,9 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: states_of(model, coding, series))
     check_people(model, series, counts.records)
     check_moves(model, series)
-    return exact
+    return (
+        replace(exact, numbers=series.keyed(coding, clip=query.clip).numbers) if numbers and query.reads_each else exact
+    )
 
 
 def read_keyed(
@@ -325,19 +335,11 @@ def exact_of(
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ExactFlow:
-    """Transitions counted. Never printed: ``facts`` alone is public."""
+class ExactFlow(WasRead):
+    """What a flow needs: transitions counted."""
 
     transitions: npt.NDArray[np.int64]
     """How often each state of the model follows each other one."""
-    lengths: Lengths
-    facts: dict[str, Any]
-    """How the data was read: public."""
-    ranges: Ranges = EVERYTHING
-    """Which records were read: public."""
-
-    def __repr__(self) -> str:
-        return f"ExactFlow({self.facts})"
 
 
 def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: bool) -> ExactFlow:

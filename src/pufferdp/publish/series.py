@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from pufferdp.basics.checks import flag
+from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import ROWS, Place, column_name, distance_text, place_of
 from pufferdp.data.memory import has_unsorted_index, table_of
 from pufferdp.models.ar1 import ar1_of
@@ -17,7 +18,69 @@ from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins, bins_text, with_bins
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.pipeline import Account, Reading
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.ledger import Ledger
+
+
+class SeriesOptions(TypedDict, total=False):
+    """How data are read: what every verb takes beside the data, with the meaning that it has for a ``Series``."""
+
+    column: str | Sequence[str] | None
+    order: str | None
+    by: str | None
+    restart: str | float | timedelta | None
+    missing: str
+    independent: bool
+    first: Place | None
+    last: Place | None
+    bins: Bins | None
+    id: str | None
+
+
+class ReleaseOptions(SeriesOptions, total=False):
+    """What every release takes besides what is asked."""
+
+    sampler: Sampler | None
+    """Where randomness comes from; the operating system by default."""
+    ledger: Ledger | str | os.PathLike[str] | None
+    """Where the release is charged before anything is drawn: a Ledger, its file or its URL."""
+    dataset: str | None
+    """Which data set of the ledger."""
+    accept_misfit: bool
+    """Release although the data contradict the model; the guarantee and the certificate state it."""
+    progress: Progress | None
+    """Called with a few words before each step."""
+
+
+class Run(TypedDict):
+    """The fields that every publication has besides what is asked."""
+
+    account: Account
+    sampler: Sampler
+    accept_misfit: bool
+    progress: Progress
+
+
+def run_of(options: ReleaseOptions) -> Run:
+    """Who draws, and where it is charged; refuses what is no option."""
+    checks.refuse_unknown(options, ReleaseOptions)
+    return {
+        "account": Account(options.get("ledger"), options.get("dataset")),
+        "sampler": options.get("sampler") or SystemSampler(),
+        "accept_misfit": options.get("accept_misfit", False),
+        "progress": options.get("progress") or silent,
+    }
+
+
+def as_asked(data: object, options: Mapping[str, Any]) -> tuple[Series, Run]:
+    """The series that options make of the data, who draws, and where it is charged."""
+    run = run_of(cast(ReleaseOptions, options))
+    return Series.of(
+        data, **{name: options[name] for name in options.keys() & SeriesOptions.__annotations__.keys()}
+    ), run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,8 +139,8 @@ class Series:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        flag(self.independent, "independent")
-        self._reading().check_layout()
+        checks.flag(self.independent, "independent")
+        self._reading()  # refuses a way of reading that there is not
 
     @classmethod
     def of(cls, data: object, **given: Any) -> Series:

@@ -24,6 +24,8 @@ _NOUNS: Final = {
     "function": "number",
 }
 """What the numbers of a query are called, where its own name does not say it."""
+_IN_RANGE: Final = {"sum": 1.0, "mean": 1.0, "variance": 0.25}
+"""Queries whose answers lie in a range, and its width, as a share of what one record moves times the records."""
 _REMEDY: Final = "Raise ε or use more records."
 _FLOW_REMEDY: Final = "Raise τ, lower η or use more transitions."
 _TABLE_REMEDY: Final = "Raise ε, use more records or ask fewer queries."
@@ -56,7 +58,7 @@ def answer_verdict(
         return Verdict(query=query, useful=True, error=alpha, largest=None, sentence=sentence)
     kind = query.partition(":")[0]
     widths = {"count": float(records), "histogram": float(records), "frequency": 1.0}
-    largest = widths.get(kind, records * lipschitz if kind in ("sum", "mean") else 0.0)
+    largest = widths.get(kind, records * lipschitz * _IN_RANGE.get(kind, 0.0))
     return _judge(query, alpha, beta, largest or None, several=numbers > 1, remedy=_REMEDY)
 
 
@@ -111,7 +113,7 @@ def estimable_share(value: float, low: float, high: float) -> float:
 def _question_verdict(question: Mapping[str, Any], size: int, grouped: bool) -> Verdict:
     name, alpha, divided = question["name"], question["accuracy"]["alpha"], question["noise"]["divided"]
     # The most that one record moves a sum, or a number before it is divided.
-    width = question["noise"]["scale"] * question["dp_loss"] if name in ("sum", "mean") else 1.0
+    width = question["noise"]["scale"] * question["dp_loss"] * _IN_RANGE[name] if name in _IN_RANGE else 1.0
     verdict = _judge(
         name,
         alpha / size if divided and size else alpha,
@@ -145,7 +147,7 @@ def _judge(
 ) -> Verdict:
     """The verdict on numbers that err by less than ``error``, where they vary by ``largest``."""
     kind = query.partition(":")[0]
-    noun, in_range = _NOUNS.get(kind, kind), kind in ("sum", "mean")
+    noun, in_range = _NOUNS.get(kind, kind), kind in _IN_RANGE
     sure = f"{100 * (1 - beta):.4g} %"
     how_far = f"{number(error)}{over}{' ranks' * ranks}"
     share = None if largest is None else error / largest

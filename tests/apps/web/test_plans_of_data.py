@@ -42,8 +42,7 @@ def said(job: str, states: str) -> str:
     planning.CALIBRATED.clear()  # an equal model is calibrated once, and the second time without progress
     inputs, listener = Inputs(), Said()
     rows = "".join(f"{n},{state}\n" for n, state in enumerate(states))
-    inputs.keep("x", MemoryFile("x.csv", f"t,s\n{rows}".encode()))
-    inputs.keep("m", MODELS[0])
+    inputs.keep({"x": MemoryFile("x.csv", f"t,s\n{rows}".encode()), "m": MODELS[0]}, "xm")
     arguments = {"data": "x", "model": "m", "reading": READING, "length": None, "theme": "light", **ASKED[job]}
     result = JOBS[job](inputs, listener, **arguments)
     return json.dumps([listener.words, result], sort_keys=True)

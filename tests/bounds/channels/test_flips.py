@@ -235,7 +235,7 @@ def test_the_cheapest_flips_of_a_chain_that_hardly_moves(stay: float):
     """Stepping record by record took over four minutes of processor time; the closed form takes a second or two."""
     prior = [MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])]
     found = best_flips(prior, 1.0, None, BDP, (0.5, 0.5))
-    assert class_loss(prior, Flips.of(*found), None, BDP).worst == pytest.approx(1.0, abs=1e-9)
+    assert 1 - 1e-6 <= class_loss(prior, Flips.of(*found), None, BDP).worst <= 1 + 1e-9
     assert class_loss(prior, Flips.of(*found), None, BDP).worst <= 1.0
 
 

@@ -27,7 +27,7 @@ def exact(query: Query, path):
         "frequency": lambda: counts / T,
         "sum": lambda: np.array([counts @ values]),
         "mean": lambda: np.array([counts @ values / T]),
-    }[query.kind]()
+    }[query.word]()
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_family_must_be_complete():
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
-        ({"query": "count:tall"}, QueryError, "clip goes with sum and mean"),
+        ({"query": "count:tall"}, QueryError, "clip goes with numbers"),
         ({"query": "histogram", "clip": None}, QueryError, "histogram is about states.*sum or mean with clip="),
         ({"query": "count:tall", "clip": None}, QueryError, "count:tall is about states"),
         ({"query": "frequency", "clip": None}, QueryError, "real numbers"),

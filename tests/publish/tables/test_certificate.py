@@ -14,7 +14,7 @@ from pufferdp import Charge, Ledger, PufferdpError, RefusedError, Release, Relea
 from pufferdp.basics.files import canonical_json
 from pufferdp.basics.progress import silent
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.kind import is_listed
+from pufferdp.publish.fields import is_listed
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables import certificate as certificates
 from pufferdp.publish.tables.kind import KIND

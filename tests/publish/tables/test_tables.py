@@ -235,7 +235,7 @@ REFUSED: list[tuple[dict[str, Any], type[PufferdpError], str]] = [
     ({"query": ["histogram"], "split": [1, 2]}, ParameterError, "split has 2 numbers for 1 queries"),
     ({"query": ["histogram", "mean"], "split": [1, 0]}, ParameterError, "numbers above 0"),
     ({"query": []}, QueryError, "there is no query"),
-    ({"query": ["histogram", "flow"]}, QueryError, "it must be one of count:STATE"),
+    ({"query": ["histogram", "flow"]}, QueryError, "it must be count:STATE, histogram"),
     ({"query": ["histogram", "sum"], "clip": (3, 1)}, PufferdpError, "clip"),
     ({"query": ["histogram", "count:a"], "clip": (1, 3)}, QueryError, "reads none"),
     ({"query": ["histogram", "mean"], "mechanism": "group"}, ParameterError, "mechanism goes with one query"),

@@ -48,8 +48,8 @@ Queries = Annotated[
     list[str],
     typer.Option(
         "--query",
-        help="count:STATE, histogram, frequency, sum, mean, quantile:.5,.9, median, min, max, transitions or cross; "
-        "several make a table.",
+        help="count:STATE, histogram, frequency, sum, mean, variance, quantile:.5,.9, median, min, max, transitions or "
+        "cross; several make a table.",
     ),
 ]
 Per = Annotated[

@@ -22,7 +22,9 @@ def plan(
     model: Annotated[str, typer.Argument(help="Model file (JSON).")],
     queries: Annotated[
         list[str],
-        typer.Option("--query", help="count:STATE, histogram, frequency, sum, mean or flow; several make a table."),
+        typer.Option(
+            "--query", help="count:STATE, histogram, frequency, sum, mean, variance or flow; several make a table."
+        ),
     ],
     epsilon: Annotated[
         str | None, typer.Option("--epsilon", help="The guarantee: odds shift by at most e^epsilon. Not for a flow.")

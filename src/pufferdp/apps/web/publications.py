@@ -47,11 +47,12 @@ def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> di
 
 def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """A table, charged before its noise where there is a ledger."""
-    from pufferdp.publish.series import Series
+    from pufferdp.publish.series import Series, run_of
     from pufferdp.publish.tables.publication import release_table
 
-    def make(source: MemoryFile, **asked: Any) -> TableRelease:
-        return release_table(Series(source, **arguments["reading"]), **asked)
+    def make(source: MemoryFile, *, ledger: Any, dataset: Any, progress: JobContext, **asked: Any) -> TableRelease:
+        run = run_of({"ledger": ledger, "dataset": dataset, "progress": progress})
+        return release_table(Series(source, **arguments["reading"]), **asked, **run)
 
     made, content, kept = publish(inputs, progress, arguments, make, **_table(arguments))
     files = {"table.csv": made.table.to_csv().decode("utf-8", "replace"), "release.json": content}

@@ -30,7 +30,6 @@ from pufferdp.assess.audit.mechanisms.ours import (
 from pufferdp.assess.audit.priors import ChainPrior, Prior
 from pufferdp.assess.audit.situations import Situation, unknown_segment
 from pufferdp.basics.arrays import Floats
-from pufferdp.publish.answers.queries import QueryKind
 
 Codes = npt.NDArray[np.int64]
 
@@ -291,7 +290,7 @@ def known_distribution(
         shown = (1 - hidden)[:, :, None] * np.eye(states)
         tables = np.concatenate([hidden[:, :, None], shown], axis=2)
         return RecordDistributions(tables, np.arange(0.0, states) - 0.5, exact=True)
-    if isinstance(mechanism, NoisyQuery) and mechanism.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+    if isinstance(mechanism, NoisyQuery) and mechanism.query.each_state:
         return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -12,17 +12,14 @@ from pufferdp.publish.certificate import (
     SECRETS,
     AccuracyPart,
     CertificatePart,
-    DataPart,
     Guarantee,
-    LedgerPart,
-    MechanismPart,
-    ModelChecksPart,
     NoisePart,
     SealedCertificate,
     adversary_text,
     factor_text,
     odds_guarantee,
 )
+from pufferdp.publish.fields import Exact, Near, Stated
 
 Answer = int | float | list[int] | list[float]
 EXACT_ANSWER: Final = (
@@ -65,37 +62,47 @@ class AnswerGuarantee(ApproximateGuarantee):
 class ApproximatePart(CertificatePart):
     """The approximate DP of the noise: rho of zCDP, and its pair (epsilon, delta) that is carried over."""
 
-    move: float = Field(description="the most that one record moves the answer in L2")
-    rho: float
-    dp_epsilon: float
-    dp_delta: float
+    move: Annotated[float, Near()] = Field(description="the most that one record moves the answer in L2")
+    rho: Annotated[float, Near()]
+    dp_epsilon: Annotated[float, Near()]
+    dp_delta: Annotated[float, Near(rel=1e-6)]
+    """It falls fast as the loss grows: rounding of the loss shows in it some hundred times as much."""
 
 
 class QueryPart(CertificatePart):
     """What was asked."""
 
     name: str
-    clip: list[float] | None
-    lipschitz: float
+    clip: Annotated[
+        list[float] | None,
+        Stated("the range that was chosen; the noise must follow from its width, and the estimate lie in it"),
+    ]
+    lipschitz: Annotated[float, Near()]
     coordinates: int
+
+
+_AS_GOOD: Final = Stated("in a series any record may stand for those whose quilt is as good")
 
 
 class QuiltPart(CertificatePart):
     """The record that decides and its active quilt: positions counted from 1 in a series, names otherwise."""
 
-    node: int | str
-    ends: list[int] | list[str]
+    node: Annotated[int | str, _AS_GOOD]
+    ends: Annotated[list[int] | list[str], _AS_GOOD]
     nearby: int | float = Field(description="records inside the quilt, weighed by how far each can move the answer")
-    influence: float
+    influence: Annotated[float, Near(rel=1e-6, abs=1e-9)]
     skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
+
+
+_DECIDES: Final = Exact(wrong="the pair that decides is another")
 
 
 class TransportPart(CertificatePart):
     """The pair of secrets that is hardest to hide, and how far apart the distributions of the answer are."""
 
-    distance: float
-    first: str | None
-    second: str | None
+    distance: Annotated[float, Near()]
+    first: Annotated[str | None, _DECIDES]
+    second: Annotated[str | None, _DECIDES]
 
 
 class TablePart(CertificatePart):
@@ -109,50 +116,48 @@ class TablePart(CertificatePart):
 class CalibrationPart(CertificatePart):
     """What the noise rests on."""
 
-    sigma: float
+    sigma: Annotated[float, Near()]
     quilt: QuiltPart | None
     transport: TransportPart | None
     approximate: ApproximatePart | None = Field(default=None, description="only where the guarantee has a delta")
     table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
 
 
+_POSTERIOR: Final = Near(rel=1e-6, abs=lambda content: 1e-6 * float(content["noise"]["scale"]))
+"""Another machine may round the distribution of the answer otherwise. There is no estimate where that could move more
+than 1e-6 of the posterior, which is about as wide as the noise; surprises are stated down to 1e-9 only."""
+
+
 class ModelEstimatePart(CertificatePart):
     """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
 
-    mean: float | list[float | None] | None = Field(description="null where the model hardly explains the answer")
-    low: float | list[float | None] | None
-    high: float | list[float | None] | None
+    mean: Annotated[float | list[float | None] | None, _POSTERIOR] = Field(
+        description="null where the model hardly explains the answer"
+    )
+    low: Annotated[float | list[float | None] | None, _POSTERIOR]
+    high: Annotated[float | list[float | None] | None, _POSTERIOR]
     probability: float = Field(description="what the interval from low to high holds at least, both ends included")
-    surprise: float | list[float] = Field(description="probability, under the model, of an answer this far out")
+    surprise: Annotated[float | list[float], Near(rel=1e-6, abs=1e-9)] = Field(
+        description="probability, under the model, of an answer this far out"
+    )
 
 
 class Certificate(SealedCertificate):
     """Everything needed to check a release later, without the data."""
 
     schema_: Literal["pufferdp-certificate/2"] = Field(alias="schema")
-    pufferdp: str = Field(description="package version")
-    created: str
     guarantee: AnswerGuarantee
-    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
-    model_sha256: str
-    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     query: QueryPart
-    mechanism: MechanismPart
     calibration: CalibrationPart
     noise: AnswerNoisePart
-    expected_l1_error: float
+    expected_l1_error: Annotated[float, Near()]
     accuracy: AccuracyPart
-    data: DataPart
-    public: list[str]
     labels: list[str]
-    answer: Answer
-    estimate: Answer
+    answer: Annotated[Answer, Stated("the released numbers; estimate and model_estimate must follow from them")]
+    estimate: Annotated[Answer, Exact(wrong="the estimate does not follow from the answer")]
     model_estimate: ModelEstimatePart | None = Field(
         description="null where the answer has no one distribution under the model"
     )
-    warnings: list[str]
-    ledger: LedgerPart | None = Field(description="null where no budget was kept")
-    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
 
 def secrets_text(problem: Problem) -> str:

@@ -18,7 +18,7 @@ from pufferdp.bounds.distributions.networks import sum_distributions
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Condition, Secret
 
 _WIDEST: Final = 20_000
@@ -61,6 +61,8 @@ def answer_distributions(problem: Problem) -> Iterator[Given]:
     model = problem.model
     if model.arbitrary is not None:
         raise NotApplicableError("anything may hold inside a group, so no distribution of the answer can be given")
+    if not (problem.query.adds_up or problem.query.each_state or isinstance(problem.query, FunctionQuery)):
+        raise NotApplicableError(f"the distribution of a {problem.query.word} is not computed")
     if model.real_valued:
         raise NotApplicableError("compares distributions over states, and the records of this model are real numbers")
     series = series_of(model)
@@ -78,15 +80,14 @@ def answer_distributions(problem: Problem) -> Iterator[Given]:
 
 def grid(problem: Problem, domains: Sequence[Sequence[str]]) -> Grid | None:
     """The answer in whole steps, if it is one number or as good as one."""
-    kind, labels = problem.query.kind, problem.model.labels
-    share = Fraction(1, problem.records) if kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else Fraction(1)
-    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+    query, labels, share = problem.query, problem.model.labels, problem.query.share(problem.records)
+    if query.each_state:
         if len(labels) > 2 or any(len(domain) != len(labels) for domain in domains):
             return None
         # Two bins that add up to the number of records: one count says it all, and moves twice in L1.
         return Grid(tuple(np.array([int(s == labels[-1]) for s in domain]) for domain in domains), 2 * share)
-    numbers = problem.query.numbers(problem.model)
-    if kind is QueryKind.FUNCTION or numbers is None:
+    numbers = query.numbers(problem.model)
+    if numbers is None:
         return None
     return grid_of(dict(zip(labels, numbers, strict=True)), domains, problem.records, share)
 
@@ -124,7 +125,7 @@ def _common_step(values: list[list[Fraction]]) -> tuple[tuple[npt.NDArray[np.int
 def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
     answer_grid = grid(problem, [chain.labels])
     if answer_grid is None:
-        if problem.query.kind is QueryKind.FUNCTION and problem.records > problem.longest:
+        if isinstance(problem.query, FunctionQuery) and problem.records > problem.longest:
             raise NotApplicableError(
                 "a function of your own sees all chains together; its distribution is known for one only"
             )
@@ -221,8 +222,7 @@ def distributions_of_records(model: RecordModel, answer_grid: Grid) -> AnswerDis
 def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Answers of several numbers, or of a function of your own, on every outcome."""
     query = problem.query
-    if query.kind is QueryKind.FUNCTION:
-        assert query.function is not None
+    if isinstance(query, FunctionQuery):
         function = query.function
         values = [np.atleast_1d(np.asarray(function([row]), dtype=float)).ravel() for row in rows]
         answers = np.array(values)
@@ -232,7 +232,7 @@ def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) 
     counts = np.zeros((len(rows), len(place)))
     for i, label in enumerate(labels):
         counts[np.arange(len(rows)), label[rows[:, i]]] += 1
-    return counts / problem.records if query.kind is QueryKind.FREQUENCY else counts
+    return counts * float(query.share(problem.records))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,9 @@ from pufferdp.models.files.json import model_from_dict
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import hidden_of, is_hidden
 from pufferdp.publish.answers.distributions import Grid, distributions_of_records, grid_of
+from pufferdp.publish.answers.intervals import stated_query
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
+from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
 from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.model_checks import ModelChecks
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
@@ -46,21 +47,17 @@ MISFIT: Final = (
 
 def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
     """The nearest answer that could be true: counts between 0 and T, histograms that add up to T, sums in range."""
-    kind = bound.query.kind
-    if kind is QueryKind.FUNCTION:
+    query, limits = bound.query, bound.query.limits(bound.range, records)
+    if limits is None:
         return answer
     values = np.asarray(answer if isinstance(answer, list) else [answer], dtype=float)
-    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        total = float(records) if kind is QueryKind.HISTOGRAM else 1.0
+    if query.each_state:
+        total = limits[1]
         values = simplex(values, total) if bound.extent is None else _box(values, total, np.array(bound.extent))
     elif bound.extent is not None:
         values = np.clip(values, *bound.extent[0])
-    elif kind is QueryKind.COUNT:
-        values = np.clip(values, 0, records)
-    elif bound.range is not None:
-        low, high = bound.range
-        many = records if kind is QueryKind.SUM else 1
-        values = np.clip(values, low * many, high * many)
+    else:
+        values = np.clip(values, *limits)
     numbers = [float(v) for v in values]
     return numbers if isinstance(answer, list) else numbers[0]
 
@@ -154,14 +151,14 @@ def model_estimate_of(problem: Problem, answer: Answer, noise: NoiseDistribution
     ``noise`` is that of the calibration. What is drawn is wider by what its rounding may cost: about 1e-15 of the
     scale, which shows in no digit that is printed.
     """
-    kind, labels = problem.query.kind, problem.bound.labels
+    query, labels = problem.query, problem.bound.labels
     noisy = [float(v) for v in answer] if isinstance(answer, list) else [float(answer)]
     try:
         numbers = numbers_of(problem.model)
         if numbers is not None and numbers.normal is not None:
             assert noise.kind is NoiseKind.LAPLACE  # no curve for real numbers carries a delta over
             return _of_numbers(problem, numbers.normal, noisy[0], noise.scale)
-        if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        if not query.each_state:
             prior = answer_prior(problem)
             return None if prior is None else _posterior_of_number(prior, noisy[0], noise)
         if len(labels) == 2:
@@ -225,17 +222,17 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
         assert logs is not None
         # These distributions are sums of products of positive numbers: right to many digits however small.
         distribution, places = SumDistribution(np.exp(logs[0])), np.asarray(distributions.points)
-    share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
+    share = problem.records if query.averaged else 1
     return AnswerPrior(_answers(grid, places) / share, distribution)
 
 
 def why_no_model_estimate(certificate: Mapping[str, Any]) -> str:
     """Why a certificate has no posterior."""
     query, data = certificate["query"], certificate["data"]
-    if query["name"] == QueryKind.FUNCTION:
+    asked = stated_query(query)
+    if asked is None:
         return _FUNCTION
     unobserved = data.get("assumptions") is not None and data["dropped"] + (data.get("unobserved") or 0) > 0
-    asked = Query.parse(query["name"], clip=query["clip"] and tuple(query["clip"]))
     model = model_from_dict(certificate["model"])
     return _no_one_distribution(model, asked, unobserved=unobserved, part=data.get("part") is True) or _TOO_LONG
 
@@ -246,8 +243,10 @@ _FUNCTION: Final = "the distribution of a function of your own is not known"
 
 def _no_one_distribution(model: Model, query: Query, *, unobserved: bool, part: bool) -> str:
     """Why the exact answer has no one distribution under the model, in words; empty where it has one."""
-    if query.kind is QueryKind.FUNCTION:
+    if isinstance(query, FunctionQuery):
         return _FUNCTION
+    if not (query.adds_up or query.each_state):
+        return f"the distribution of a {query.word} is not computed"
     checked = ModelChecks.of(model).effective
     if checked is not None and checked.coverage is not None and checked.coverage < LEAST_COVERAGE:
         return (
@@ -378,7 +377,7 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
         return None
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
-    share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
+    share = float(problem.query.share(problem.records))
     normal = normal_estimate(copies * mean * share, copies * variance * share**2, noisy, scale)
     if scale == 0:
         return normal

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError, DeliveryError, ModelError, ParameterError, ValuesError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind
-from pufferdp.data.layout import Coding, Counts, Place, hides_values
+from pufferdp.data.layout import Coding, Counts, hides_values
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Lengths, Model
+from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
 from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
@@ -24,8 +22,7 @@ from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.problem import Mechanism, Problem
 from pufferdp.publish.answers.publication import AnswerPublication, Release
-from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.pipeline import Account, Charged, Publication
 from pufferdp.publish.reading import (
     Exact,
@@ -34,7 +31,7 @@ from pufferdp.publish.reading import (
     coding_of,
     exact_of,
 )
-from pufferdp.publish.series import Series
+from pufferdp.publish.series import ReleaseOptions, as_asked
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -58,71 +55,39 @@ def release_fleet(
     data: object,
     *,
     models: Mapping[str, ModelLike],
-    column: str | None = None,
-    by: str | None = None,
     query: Query | str,
     epsilon: float,
     adversary: str = "bdp",
-    order: str | None = None,
-    restart: str | float | timedelta | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> Fleet:
     """Release an answer for each person, each with the noise that their own model needs.
 
     Args:
         data: a file, a table or a frame, as for ``release``.
         models: a chain or a class of chains for each person (see ``load_models``).
-        column: the column with states or numbers.
-        by: the column that says whose record a row is.
         query: a Query, or its name as on the command line.
         epsilon: the guarantee to each person.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by, or ``"rows"``, as in ``Series``.
-        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on past every gap.
-        missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: read only the records from this place of ``order`` on, itself included.
-        last: read only those up to this place, itself included; a date is the whole day.
         clip: range of the numbers of a sum or mean.
         mechanism: a mechanism by name; by default the best that applies to each person. People with equal models and
             series share one calibration.
         beta: accuracy is certified at probability 1−beta.
-        sampler: where noise comes from; the operating system by default.
-        ledger: a ledger, or where it is: everybody is charged in one transaction, before any noise is drawn.
-        dataset: everybody's data set is called so in the ledger, then a slash and the person.
-        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        progress: called with a few words before each step.
+        options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
+            ``progress``, as for ``release``.
     """
     parsed_query = Query.of(query, clip=clip)
-    account, noise = Account(ledger, dataset), sampler or SystemSampler()
-    series = Series.of(
-        data,
-        column=column,
-        order=order,
-        by=by,
-        restart=restart,
-        missing=missing,
-        independent=independent,
-        first=first,
-        last=last,
-    )
+    series, run = as_asked(data, options)
     if not isinstance(models, Mapping):
         raise ParameterError(
             f"models is {a_kind(models)}; it must be a dict with a model for each person", value=type(models)
         )
-    prior = {str(person): as_model(model, f"the model of {person!r}") for person, model in models.items()}
+    if series.id is not None:
+        raise ParameterError("id is for models that are not series, and a fleet takes series: leave it out")
+    named = {str(person): as_model(model, f"the model of {person!r}") for person, model in models.items()}
+    prior = {person: with_bins(model, series.bins) for person, model in named.items()}
     if series.by is None:
         raise ParameterError("by is missing; a fleet needs the column that tells people apart: by=")
     if not prior:
@@ -137,16 +102,13 @@ def release_fleet(
         mechanism=mechanism,
         beta=beta,
         account=Account(),
-        sampler=noise,
+        sampler=run["sampler"],
     )
     return FleetPublication(
         data=series.data,
         models=prior,
         each=each,
-        account=account,
-        sampler=noise,
-        accept_misfit=accept_misfit,
-        progress=progress or silent,
+        **run,
     ).publish()
 
 
@@ -170,7 +132,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
 
     def check(self) -> None:
         """Refuse what would be refused for any one person."""
-        if self.each.query.kind is QueryKind.FUNCTION:
+        if isinstance(self.each.query, FunctionQuery):
             raise ParameterError(
                 "a function of your own needs the records themselves; release it for one person at a time"
             )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
 from pufferdp.publish.noise_table import NoiseTable
 
@@ -51,11 +51,12 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
     Cutting loses nothing, because the true number lies within: where it is in the range, it is in what is left.
     """
     distribution, beta, records = noise_of(certificate), certificate["accuracy"]["beta"], certificate["data"]["records"]
-    limits = _possible(certificate["query"], records)
+    asked = stated_query(certificate["query"])
+    limits = None if asked is None else asked.limits(asked.clip, records)
     answer = certificate["answer"]
     several = isinstance(answer, list)
     numbers = np.asarray(answer if several else [answer], dtype=float)
-    shares = records if certificate["query"]["name"] == QueryKind.FREQUENCY else 1
+    shares = records if asked is not None and asked.counts_states and asked.averaged else 1
 
     def around(alpha: float) -> Interval:
         ends = _ends(distribution, numbers, alpha, shares)
@@ -70,12 +71,12 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
 def noise_of(certificate: Mapping[str, Any]) -> NoiseDistribution:
     """The distribution of the noise that a certificate states."""
     noise, table = certificate["noise"], certificate["calibration"].get("table")
-    is_share = certificate["query"]["name"] == QueryKind.FREQUENCY
+    asked, records = stated_query(certificate["query"]), certificate["data"]["records"]
     return NoiseDistribution(
         kind=NoiseKind(noise["kind"]),
         scale=noise["scale"],
         coordinates=len(certificate["labels"]),
-        unit=1 / certificate["data"]["records"] if is_share else 1.0,
+        unit=1 / records if asked is not None and asked.counts_states and asked.averaged else 1.0,
         balanced=noise.get("balanced") is True,
         table=None if table is None else NoiseTable.from_dict(table),
     )
@@ -92,14 +93,8 @@ def _ends(distribution: NoiseDistribution, numbers: Floats, alpha: float, shares
     return (counts - most) / shares, (counts + most) / shares
 
 
-def _possible(query: Mapping[str, Any], records: int) -> tuple[float, float] | None:
-    """Between what every number of the true answer lies; None where that is not known."""
-    kind, _, _ = query["name"].partition(":")
-    if kind in (QueryKind.COUNT, QueryKind.HISTOGRAM):
-        return 0.0, float(records)
-    if kind == QueryKind.FREQUENCY:
-        return 0.0, 1.0
-    if query["clip"] is None or kind not in (QueryKind.SUM, QueryKind.MEAN):
+def stated_query(query: Mapping[str, Any]) -> Query | None:
+    """The query of a certificate; None for a function of one's own, which has no name to ask by."""
+    if query["name"] == FunctionQuery.word:
         return None
-    low, high = query["clip"]
-    return (low, high) if kind == QueryKind.MEAN else (low * records, high * records)
+    return Query.parse(query["name"], clip=None if query["clip"] is None else tuple(query["clip"]))

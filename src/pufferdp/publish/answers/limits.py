@@ -14,7 +14,6 @@ from pufferdp.bounds.distributions.lower_bounds import apart_records, apart_seri
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.publish.answers.distributions import grid
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import QueryKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,7 @@ def limit_of(problem: Problem) -> Limit | None:
     >>> found.error, round(found.probability, 3), found.hopeless
     (50.0, 0.269, True)
     """
-    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) or problem.secrets is not None:
+    if not problem.query.adds_up or problem.secrets is not None:
         return None
     far = _answer_distance(problem)
     if far <= problem.bound.lipschitz * (1 + 1e-9):

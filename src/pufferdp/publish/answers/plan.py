@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
@@ -226,24 +226,40 @@ def transport_to_dict(calibration: Calibration) -> dict[str, Any] | None:
     return None if t is None else {"distance": t.distance, "first": t.first, "second": t.second}
 
 
+class PlannedChains(TypedDict, total=False):
+    """The chains that a plan is for, where no data says them."""
+
+    length: int | None
+    """Records in one chain, where there is one."""
+    lengths: Sequence[int] | Lengths | None
+    """Records in each of several independent chains or families."""
+    part: bool
+    """Whether the chains are parts of series that go on before and after them, as for a release from a segment."""
+    unobserved: bool
+    """Whether records will be missing between those that are read, as with ``missing="keep"``."""
+
+
+def planned(chains: PlannedChains) -> tuple[bool, bool]:
+    """Whether the chains are parts, and whether records will be missing; refuses what is no option of a plan."""
+    checks.refuse_unknown(chains, PlannedChains)
+    return chains.get("part", False), chains.get("unobserved", False)
+
+
 def plan(
     model: ModelLike,
     query: Query | str,
     *,
     epsilon: float,
-    length: int | None = None,
-    lengths: Sequence[int] | Lengths | None = None,
     series: Series | None = None,
     adversary: str = "bdp",
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
     secrets: SecretsLike | None = None,
     delta: float = 0.0,
-    part: bool = False,
-    unobserved: bool = False,
     unit: str | int | Unit | None = None,
     secret: str | SegmentSecret | None = None,
     progress: Progress | None = None,
+    **chains: Unpack[PlannedChains],
 ) -> Plan:
     """Try every mechanism.
 
@@ -251,8 +267,6 @@ def plan(
         model: the distribution of the records, one model or a class.
         query: a Query, or its name as on the command line.
         epsilon: the guarantee.
-        length: records in one chain; or
-        lengths: records in each of several independent chains or families. Models that are not chains know their size.
         series: the data that will be released, in place of ``length``. Only how many records each chain has, and
             whether some are missing or lie outside, is taken from it: that is public, and a release says it too.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
@@ -260,19 +274,20 @@ def plan(
         clip: range of the numbers of a sum or mean.
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         delta: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
-        part: whether the chains are parts of series that go on before and after them, as for a release from a segment.
-        unobserved: whether records will be missing between those that are read, as with ``missing="keep"``.
         unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         secret: the only secret, in place of every record's value: ``ever:STATE:FROM..TO``, in a state at some time in a
             segment against never; or ``all:FROM..TO``, what all records of the segment hold.
         progress: called with a few words before each mechanism.
+        chains: ``length``, ``lengths``, ``part`` and ``unobserved``, as in ``PlannedChains``. Models that are not
+            chains know their size.
     """
     asked = Query.of(query, clip=clip)
+    part, unobserved = planned(chains)
     if series is None:
         model = as_model(model)
-        counted = count_lengths(model, length, lengths)
+        counted = count_lengths(model, chains.get("length"), chains.get("lengths"))
     else:
-        if length is not None or lengths is not None:
+        if chains.get("length") is not None or chains.get("lengths") is not None:
             raise ParameterError("give either series= or length=, not both: the records of a series are counted")
         model, counted, is_part, has_unobserved = _count_series(series, model, asked)
         part, unobserved = part or is_part, unobserved or has_unobserved

@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -21,12 +21,16 @@ from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
 from pufferdp.models.hidden import is_hidden
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
+from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind
 from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.stated_reading import stated_lengths
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.charge import Charge
 
 SEARCHED: Final = 5e-3
 """Relative: more than the tolerance of a search for noise (1e-3), on the machine of the release and on this one."""
@@ -99,6 +103,42 @@ class Problem:
                 raise ParameterError("secrets of your own need one chain; there are several")
             for secret in self.secrets.secrets:
                 secret.cells(self.domains)  # refuses names the model does not have
+
+    @classmethod
+    def chains_stated(cls, certificate: Any, model: Model) -> dict[str, Any]:
+        """The chains and the adversary that a certificate states, as fields of a problem."""
+        data = certificate.data
+        return {
+            "model": model,
+            "lengths": stated_lengths(data.lengths),
+            "adversary": checks.adversary(certificate.guarantee.adversary),
+            "part": data.part is True,
+            "unobserved": data.dropped + data.unobserved > 0,
+        }
+
+    @classmethod
+    def chains_charged(cls, charge: Charge, model: Model) -> dict[str, Any]:
+        """The chains and the adversary that a charge is for, as fields of a problem."""
+        return {
+            "model": model,
+            "lengths": tuple((a, b) for a, b in charge.facts["lengths"]),
+            "adversary": checks.adversary(charge.adversary),
+            "part": charge.facts.get("part") is True,
+            "unobserved": charge.facts.get("unobserved") is True,
+        }
+
+    def chain_facts(self) -> dict[str, Any]:
+        """The chains, as the facts of a charge."""
+        return {
+            "lengths": [list(pair) for pair in self.lengths],
+            **({"part": True} if self.part else {}),
+            **({"unobserved": True} if self.unobserved else {}),
+        }
+
+    @property
+    def charged_records(self) -> int:
+        """Records of the longest chain that is charged: as many as there may be where it goes on unseen."""
+        return MOST_RECORDS if self.part or self.unobserved else max((length for length, _ in self.lengths), default=1)
 
     @property
     def records(self) -> int:
@@ -175,14 +215,12 @@ class Problem:
         """The least and the largest value of an answer of one number; equal where the number of records is open."""
         if self.bound.extent is not None:
             return self.bound.extent[0]
-        low, high = self.bound.range or (0.0, 1.0)
-        records = 1 if self.query.kind is QueryKind.MEAN else self.records
-        return records * low, records * high
+        return self.query.limits(self.bound.range, self.records) or (0.0, float(self.records))
 
     @property
     def rounding(self) -> float:
         """The spacing of doubles at the largest sum or mean: what rounding adds to the error. 0 for other queries."""
-        if self.query.kind not in (QueryKind.SUM, QueryKind.MEAN):
+        if self.bound.range is None:
             return 0.0
         return math.ulp(max(map(abs, self.answer_range)))
 

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from pufferdp.basics import checks
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import did_you_mean
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.certificate import DECLARED, Answer, Certificate
+from pufferdp.publish.answers.certificate import Answer, Certificate
 from pufferdp.publish.answers.estimate import ModelEstimate
 from pufferdp.publish.answers.intervals import Intervals, intervals
-from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exactness
+from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import Query, QueryKind, state_values
+from pufferdp.publish.answers.queries import CountQuery, FunctionQuery, NumberQuery, Query
 from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
-from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.noise import Sampler, draw
+from pufferdp.publish.pipeline import Charged, OddsPublication
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
-from pufferdp.publish.series import Series
+from pufferdp.publish.series import Run, Series
 from pufferdp.publish.verdict import Verdict, certified_verdict
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.ledger import Ledger
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,32 +94,9 @@ def release(
     beta: float = 0.05,
     delta: float = 0.0,
     unit: str | int | Unit | None = None,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
-    progress: Progress | None = None,
+    **run: Unpack[Run],
 ) -> Release:
-    """Release one answer.
-
-    Args:
-        series: the data, and how they are read.
-        model: the model or class the guarantee is for.
-        query: a Query, or its name as on the command line.
-        epsilon: the guarantee.
-        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        secrets: secrets of one's own and their pairs; by default every record's value is a secret.
-        clip: range of the numbers of a sum or mean.
-        mechanism: a mechanism by name; the best that applies by default.
-        beta: accuracy is certified at probability 1−beta.
-        delta: what the guarantee may add to every probability; above 0 it lets Gaussian noise take part.
-        unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
-        sampler: where noise comes from; the operating system by default.
-        ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
-        dataset: which data set of the ledger.
-        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        progress: called with a few words before each step.
-    """
+    """Release one answer; the parameters are those of ``pufferdp.release``."""
     prior = series.model(model)
     return AnswerPublication(
         data=series.data,
@@ -137,22 +110,15 @@ def release(
         beta=beta,
         delta=delta,
         unit=None if unit is None else Unit.of(unit, prior),
-        account=Account(ledger, dataset),
-        accept_misfit=accept_misfit,
-        sampler=sampler or SystemSampler(),
-        progress=progress or silent,
+        **run,
     ).publish()
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release]):
+class AnswerPublication(OddsPublication[AnswerProblem, AnswerNoise, Exact, Release]):
     """One answer on its way out."""
 
-    model: Model
-    reading: Reading
     query: Query
-    epsilon: float
-    adversary: Adversary
     secrets: Secrets | None = None
     mechanism: str | None = None
     beta: float = 0.05
@@ -160,6 +126,17 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
     unit: Unit | None = None
 
     kind = KIND
+    widens = True
+
+    @property
+    def period(self) -> Unit | None:
+        """The period whose records are one secret."""
+        return self.unit
+
+    @property
+    def may_fail(self) -> float:
+        """The delta that the guarantee may have."""
+        return checks.delta(self.delta)
 
     def check(self) -> None:
         """Refuse a query, a guarantee or a way of reading that does not go with the model."""
@@ -170,17 +147,6 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         check_mechanism(self.mechanism)
         self.reading.check(self.model)
         self.reading.check_unit(self.unit)
-
-    @property
-    def checked(self) -> CheckedGuarantee:
-        """The guarantee beside what the data said about the model."""
-        return CheckedGuarantee(
-            model=self.model, epsilon=self.epsilon, adversary=self.adversary, unit=self.unit, widens=True
-        )
-
-    def expect(self, ledger: Ledger, dataset: str) -> None:
-        """The data set must be for this model and this adversary."""
-        ledger.expect(dataset, model=self.model, adversary=self.adversary, delta=checks.delta(self.delta))
 
     def read(self) -> Exact:
         """The exact counts; they stay inside the publication."""
@@ -220,10 +186,8 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
         with charged.certifying(answer, lambda: f"the noisy answer is {answer}"):
-            more = exactness(solution.calibration, self.epsilon)
-            more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
             self.announce("model-based estimation")
-            made = self.made(self.model, exact.facts, charged, answer, more)
+            made = self.made(exact.facts, charged, answer)
             certificate = self.kind.certify(problem, solution, made)
             model_estimate = (
                 None if certificate.model_estimate is None else ModelEstimate(**certificate.model_estimate.model_dump())
@@ -242,16 +206,17 @@ def check_mechanism(name: str | None) -> None:
 
 
 def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) -> Answer:
-    distribution, kind = noise.calibration.distribution, problem.query.kind
-    if kind is QueryKind.COUNT:
-        state = problem.model.labels.index(problem.query.state or "")
-        return draw(distribution, [read.histogram[state]], sampler)[0]
-    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+    distribution, query = noise.calibration.distribution, problem.query
+    if isinstance(query, CountQuery):
+        return draw(distribution, [read.histogram[problem.model.labels.index(query.state)]], sampler)[0]
+    if query.each_state:
         noisy = draw(distribution, list(read.histogram), sampler)
-        return list(noisy) if kind is QueryKind.HISTOGRAM else [n / problem.records for n in noisy]
-    if kind is QueryKind.FUNCTION:  # its author declares how far the doubles it returns move
-        out = [float(v) for v in draw(distribution, _function(problem, read), sampler)]
+        return [n / problem.records for n in noisy] if query.averaged else list(noisy)
+    if isinstance(query, FunctionQuery):  # its author declares how far the doubles it returns move
+        out = [float(v) for v in draw(distribution, _function(query, read), sampler)]
         return out if len(out) > 1 else out[0]
+    assert isinstance(query, NumberQuery)
+    exact = _total(query, problem.model, read) * query.share(problem.records)
     # The least possible answer is public: without it the exact answer is no larger than the range of answers, and
     # rounding it to a double adds little to its moves. The noise covers what it adds.
     least, most = problem.answer_range
@@ -259,26 +224,23 @@ def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) 
     spread = noise.calibration.sigma if gaussian is None else distribution.scale / gaussian.move
     more = 2 * math.ulp(most - least) * (spread + 2 / problem.epsilon)
     wider = replace(distribution, scale=distribution.scale + more if distribution.scale else 0.0)
-    above = draw(wider, [float(_sum(problem, read) - Fraction(least))], sampler)[0]
+    above = draw(wider, [float(exact - Fraction(least))], sampler)[0]
     return float(Fraction(above) + Fraction(least))
 
 
-def _sum(problem: Problem, read: Exact) -> Fraction:
-    values = state_values(problem.model)
-    if values is None or problem.query.reads_numbers(problem.model):
-        assert read.clipped is not None
-        total = read.clipped
-    else:
-        low, high = problem.query.clip or (-math.inf, math.inf)
-        # Fractions: the sum is exact, so the order of the records and their rounding cannot show in it.
-        each = zip(read.histogram, values, strict=True)
-        total = sum((n * Fraction(min(max(v, low), high)) for n, v in each), Fraction(0))
-    return total / problem.records if problem.query.kind is QueryKind.MEAN else total
+def _total(query: NumberQuery, model: Model, read: Exact) -> Fraction:
+    """The exact answer before it is divided, from the numbers of the data or of the states."""
+    values = None if query.reads_numbers(model) else query.clipped_values(model)
+    if values is not None:
+        return query.total(np.array(values), read.histogram)
+    if query.reads_each:
+        assert read.numbers is not None
+        return query.total(read.numbers)
+    assert read.clipped is not None
+    return read.clipped
 
 
-def _function(problem: Problem, read: Exact) -> list[float]:
-    query = problem.query
-    assert query.function is not None
+def _function(query: FunctionQuery, read: Exact) -> list[float]:
     chains = read.states()
     try:
         result = query.function(chains)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.answers.queries import FunctionQuery
 
 V = TypeVar("V")
 
@@ -57,4 +57,4 @@ def _never_changes(problem: Problem) -> bool:
     except TypeError:  # secrets of one's own, or a table: nothing to look up by
         return False
     parameters = vars(type(problem.model)).get("__dataclass_params__")  # not those of a class it extends
-    return parameters is not None and parameters.frozen and problem.query.kind is not QueryKind.FUNCTION
+    return parameters is not None and parameters.frozen and not isinstance(problem.query, FunctionQuery)

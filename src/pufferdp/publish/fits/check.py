@@ -16,7 +16,7 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, model_to_dict, save_model
-from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.queries import CountQuery, Query
 from pufferdp.publish.fits.effective import Observations, RicherFamily, measure_leakage, noise_scales, with_checks
 from pufferdp.publish.model_checks import KEY, CheckedGuarantee, EffectiveLeakage
 from pufferdp.publish.reading import read_keyed
@@ -145,7 +145,7 @@ def _counted_states(model: Model, query: str | Query | None) -> Sequence[int]:
     if query is None:
         return range(model.size)
     asked = Query.of(query)
-    if asked.kind is not QueryKind.COUNT or asked.state not in model.labels:
+    if not isinstance(asked, CountQuery) or asked.state not in model.labels:
         raise QueryError(
             f"query is {asked.name!r}; a model is checked for a count of one of its states, such as "
             f"count:{model.labels[0]}",

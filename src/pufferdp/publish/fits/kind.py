@@ -12,7 +12,7 @@ from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, transition_scale
 from pufferdp.publish.fits.certificate import Fitted
-from pufferdp.publish.kind import Claim, Claims, Exact, Kind, Made, Stated
+from pufferdp.publish.kind import Kind, Made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +39,10 @@ class FitKind(Kind[FitProblem, float, Fitted]):
     schema = ""
     certificate = Fitted
     ledger_kinds = ("fit",)
-    unprovable: ClassVar[Mapping[str, str]] = {
-        "column": "the name of a column",
-        "records": "how many records were read",
-        "chains": "how many chains were read",
-        "left_out": "which states were never left",
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "longest": "how long the longest chain is",
         "facts.states": "how many states were counted",
-    }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "facts.scale": "a fit of the DP loss charged has noise of scale {true}, and not {stated}"
     }
 
     def problem(self, certificate: Fitted, **more: Any) -> FitProblem:
@@ -64,14 +55,11 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         """The scale of the noise."""
         return 0.0 if problem.dp_epsilon is None else transition_scale(problem.dp_epsilon)
 
-    def claims(self, problem: FitProblem, solution: float, made: Made) -> Claims:
-        """The part ``fitted`` of the model file, in its order."""
-        private, data = problem.dp_epsilon is not None, made.data
-        claims: dict[str, Claim | Claims] = {name: Stated(data[name]) for name in ("column", "records", "chains")}
-        claims |= {"dp_epsilon": Exact(problem.dp_epsilon)} if private else {}
-        claims["left_out"] = Stated(data["left_out"])
-        claims |= {} if problem.prior is None else {"prior": Exact(problem.prior)}
-        return claims | ({} if problem.confidence is None else {"confidence": Exact(problem.confidence)})
+    def content(self, problem: FitProblem, solution: float, made: Made) -> dict[str, Any]:
+        """The part ``fitted`` of the model file, without the keys that do not apply."""
+        stated = {name: made.data[name] for name in ("column", "records", "chains", "left_out")}
+        asked = {"dp_epsilon": problem.dp_epsilon, "prior": problem.prior, "confidence": problem.confidence}
+        return stated | {name: value for name, value in asked.items() if value is not None}
 
     def charge(self, problem: FitProblem, solution: float) -> Charge:
         """The DP loss that it spends."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -12,14 +12,11 @@ from pufferdp.publish.certificate import (
     GOES_ON,
     SECRETS,
     CertificatePart,
-    DataPart,
     Guarantee,
-    LedgerPart,
-    MechanismPart,
-    ModelChecksPart,
     SealedCertificate,
     odds_guarantee,
 )
+from pufferdp.publish.fields import Near, Stated
 
 ONCE: Final = (
     "the guarantee is for one release: two flips of the same series can be averaged to remove noise, and each "
@@ -41,15 +38,26 @@ class NoiseChainPart(CertificatePart):
     thresholds: list[list[str]] = Field(description="the transition in whole 2^-64ths, as it was drawn")
 
 
+BRACKET: Final = 1e-6
+"""Brackets of more than two states stop within it, and another machine may stop elsewhere."""
+_BRACKETED: Final = Near(rel=BRACKET)
+
+
 class ChannelPart(CertificatePart):
     """The distribution of the output of a record, given its state."""
 
     matrix: list[list[float]] = Field(description="one row a state, one column an output")
     thresholds: list[list[str]] = Field(description="the same in whole 2^-64ths, as it was drawn")
-    loss: float = Field(description="how much one record leaks at most: the worst output, record and adversary")
-    dp_loss: float = Field(description="largest log-ratio of the channel: what a ledger of DP losses adds")
-    expected_noise: float = Field(description="share of records that change, in the long run")
-    length: int | None = Field(description="records of the longest chain the loss is for; null: any number")
+    loss: Annotated[float, _BRACKETED] = Field(
+        description="how much one record leaks at most: the worst output, record and adversary"
+    )
+    dp_loss: Annotated[float, _BRACKETED] = Field(
+        description="largest log-ratio of the channel: what a ledger of DP losses adds"
+    )
+    expected_noise: Annotated[float, _BRACKETED] = Field(description="share of records that change, in the long run")
+    length: Annotated[int | None, Stated("the guarantee may be for longer chains than there are")] = Field(
+        description="records of the longest chain the loss is for; null: any number"
+    )
     noise: NoiseChainPart | None = Field(
         default=None,
         description="only where flips are a chain: thresholds are empty then, and the matrix is that of the long run",
@@ -60,21 +68,10 @@ class SeriesCertificate(SealedCertificate):
     """Everything needed to check a privatised series later, without the data."""
 
     schema_: Literal["pufferdp-series-certificate/2"] = Field(alias="schema")
-    pufferdp: str = Field(description="package version")
-    created: str
     guarantee: Guarantee
-    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
-    model_sha256: str
-    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
-    mechanism: MechanismPart
     channel: ChannelPart
-    data: DataPart
-    public: list[str]
     labels: list[str]
     once: str
-    warnings: list[str]
-    ledger: LedgerPart | None = Field(description="null where no budget was kept")
-    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> dict[str, Any]:

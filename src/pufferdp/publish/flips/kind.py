@@ -18,7 +18,13 @@ from pufferdp.ledger.charge import Charge, flip_charge, noise_chain
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA
-from pufferdp.publish.flips.certificate import SeriesCertificate, series_guarantee, series_once, series_public
+from pufferdp.publish.flips.certificate import (
+    BRACKET,
+    SeriesCertificate,
+    series_guarantee,
+    series_once,
+    series_public,
+)
 from pufferdp.publish.flips.plan import (
     NOISE_CHAIN,
     THEOREMS,
@@ -31,26 +37,13 @@ from pufferdp.publish.flips.plan import (
     flippable,
     noise_dict,
 )
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    Claims,
-    Exact,
-    Kind,
-    Made,
-    Near,
-    Stated,
-    data_claims,
-    model_claims,
-    stated_ranges,
-)
+from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, ChainShares
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.pipeline import Reading, check_stated
 from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 
-BRACKET: Final = 1e-6
-"""Brackets of more than two states stop within it, and another machine may stop elsewhere."""
 Thresholds = tuple[tuple[int, ...], ...]
 
 
@@ -82,16 +75,11 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     schema = SERIES_SCHEMA
     certificate = SeriesCertificate
     ledger_kinds = ("flip", "noise-chain")
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "channel.length": "the guarantee may be for longer chains than there are",
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "longest": "how long the longest chain is; the guarantee must hold for it",
         "epsilon": "a guarantee may be weaker than what follows from the channel, and none need be made",
     }
-    row_words: ClassVar[Mapping[str, str]] = {"dp_loss": "a release was charged {stated}; recomputed it is {true}"}
 
     def problem(self, certificate: SeriesCertificate, **more: Any) -> FlipProblem:
         """The guarantee, and the channel that was drawn from."""
@@ -115,7 +103,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 f"the loss is for series of {c.channel.length} records, and this one goes on before and after what was "
                 "read"
             )
-        Reading.stated(c.data).check_stated(model)
+        check_stated(c.data, model)
         noise = _stated_noise(c)
         return FlipProblem(
             model=model,
@@ -139,33 +127,29 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         progress("choosing the channel")
         return design_flips(model, epsilon, length=length, adversary=adversary, optimise=problem.optimise)
 
-    def claims(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
+    def content(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from the design."""
         design = solution
         guarantee = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
         checked = CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary)
         guarantee["statement"] += assumption_text(made.data) + checked.misfit
         records = sum(length * count for length, count in made.data["lengths"])
         return {
-            **self.head_claims(made),
-            "guarantee": {name: Exact(value) for name, value in guarantee.items()},
-            **model_claims(design.model, checked),
-            "mechanism": {"name": Exact(design.mechanism), "theorem": Exact(THEOREMS[design.mechanism])},
+            **self.common(problem, solution, made, design.model, checked=checked),
+            "guarantee": guarantee,
+            "mechanism": {"name": design.mechanism, "theorem": THEOREMS[design.mechanism]},
             "channel": {
-                "matrix": Exact(design.channel.tolist()),
-                "thresholds": Exact([[str(share) for share in row] for row in design.thresholds]),
-                "loss": Near(design.loss, rel=BRACKET),
-                "dp_loss": Near(design.dp_loss, rel=BRACKET),
-                "expected_noise": Near(design.expected_noise, rel=BRACKET),
-                "length": Stated(design.length),
-                **({} if design.noise is None else {"noise": Exact(noise_dict(design.noise))}),
+                "matrix": design.channel.tolist(),
+                "thresholds": [[str(share) for share in row] for row in design.thresholds],
+                "loss": design.loss,
+                "dp_loss": design.dp_loss,
+                "expected_noise": design.expected_noise,
+                "length": design.length,
+                "noise": None if design.noise is None else noise_dict(design.noise),
             },
-            "data": data_claims(made.data, design.model),
-            "public": Exact([*series_public(records, part=problem.part), *moves_fact(made.data, design.model)]),
-            "labels": Exact(list(design.model.labels)),
-            "once": Exact(series_once(made.ledger)),
-            "warnings": self.warning_claims(made, design.model),
-            "ledger": self.row_claims(problem, solution, made),
+            "public": [*series_public(records, part=problem.part), *moves_fact(made.data, design.model)],
+            "labels": list(design.model.labels),
+            "once": series_once(made.ledger),
         }
 
     def streamed(self, certificate: Mapping[str, Any]) -> bool:
@@ -173,18 +157,17 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         chains = sum(count for _, count in certificate["data"]["lengths"])
         return chains == 1 and certificate["channel"]["length"] is None
 
-    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """The channel and the guarantee."""
         channel, guarantee = certificate["channel"], certificate["guarantee"]
         rows, constant = channel["matrix"], ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))
         return {
-            "rho": Near([rows[0][1], rows[1][0]] if len(rows) == 2 else rows),
-            **{key: Near(channel[key]) for key in ("loss", "expected_noise", "dp_loss")},
-            "length": Exact(channel["length"]),
-            "mechanism": Exact(certificate["mechanism"]["name"]),
-            **{key: Exact(guarantee[key]) for key in ("epsilon", "adversary")},
-            "labels": Exact(certificate["labels"]),
-            "constant": Near({"state": constant.state, "error": constant.error}),
+            "rho": [rows[0][1], rows[1][0]] if len(rows) == 2 else rows,
+            **{key: channel[key] for key in ("loss", "expected_noise", "dp_loss", "length")},
+            "mechanism": certificate["mechanism"]["name"],
+            **{key: guarantee[key] for key in ("epsilon", "adversary")},
+            "labels": certificate["labels"],
+            "constant": {"state": constant.state, "error": constant.error},
         }
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charge:

@@ -7,14 +7,12 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import (
     BudgetError,
     DataError,
@@ -25,23 +23,22 @@ from pufferdp.basics.errors import (
 )
 from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.progress import silent
 from pufferdp.basics.unexpected import system_reason
 from pufferdp.data.csv_stream import Passed, change_lines
-from pufferdp.data.layout import ROWS, Coding, Counts, Place, hides_values
+from pufferdp.data.layout import ROWS, Coding, Counts, hides_values
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
-from pufferdp.models.bins import Bins, with_bins
+from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import Move, SeriesModel
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
-from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
+from pufferdp.publish.noise import ChainShares, Sampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, reason_of
+from pufferdp.publish.pipeline import Charged, E, OddsPublication, Reading, reason_of
 from pufferdp.publish.reading import (
     check_moves,
     check_people,
@@ -51,12 +48,11 @@ from pufferdp.publish.reading import (
     histogram_of,
     refuse_moves,
 )
-from pufferdp.publish.series import Series
-from pufferdp.publish.series_file import SeriesFile
+from pufferdp.publish.series import ReleaseOptions, as_asked, run_of
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.ledger import Ledger
-
+    pass
+from pufferdp.publish.series_file import SeriesFile
 
 _TRIES: Final = 4
 """Designs that are tried to find what would fit; with many states each takes seconds."""
@@ -90,70 +86,32 @@ def flip(
     data: object,
     *,
     model: ModelLike,
-    column: str | None = None,
     epsilon: float,
     adversary: str = "bdp",
-    order: str | None = None,
-    by: str | None = None,
-    restart: str | float | timedelta | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: Bins | None = None,
     optimise: bool = False,
     noise_chain: ModelLike | None = None,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> Flip:
     """Sanitise a series once, for any use: every record passes a channel on its own.
 
     Args:
         data: a CSV or Parquet file, or a pandas, polars, pyarrow or DuckDB frame.
         model: the chain, or the list of chains, the guarantee is for.
-        column: the column with states or numbers.
         epsilon: the guarantee.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by; it says where chains are cut, and is written beside the states.
-        by: the column that tells people apart: one independent chain each; written beside the states.
-        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on past every gap.
-        missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: read, flip and write only the records from this place of ``order`` on, itself included.
-        last: only those up to this place, itself included; a date is the whole day. The series goes on before and
-            after what is read, and the guarantee is for all of it.
-        bins: edges that turn numbers into states, where the model has none.
         optimise: with more than two states, search for a better channel than k-ary randomised response.
         noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
             a flip. Refused where it leaks more than ``epsilon``.
         out: write the privatised series here (.csv, .csv.gz or .parquet); for files only.
         overwrite: whether a file that is there already may be replaced.
-        sampler: where randomness comes from; the operating system by default.
-        ledger: where the series is charged before a record is flipped: a Ledger, its file or its URL.
-        dataset: which data set of the ledger.
-        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        progress: called with a few words before each step.
+        options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
+            ``progress``, as for ``release``.
     """
-    series = Series.of(
-        data,
-        column=column,
-        order=order,
-        by=by,
-        restart=restart,
-        missing=missing,
-        independent=independent,
-        first=first,
-        last=last,
-        bins=bins,
-    )
+    series, run = as_asked(data, options)
     prior = series.model(model)
-    options: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "data": series.data,
         "model": flippable(prior),
         "reading": series.reading(prior),
@@ -161,18 +119,15 @@ def flip(
         "adversary": checks.adversary(adversary),
         "optimise": optimise,
         "noise": None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
-        "account": Account(ledger, dataset),
-        "accept_misfit": accept_misfit,
-        "sampler": sampler or SystemSampler(),
-        "progress": progress or silent,
+        **run,
     }
     if out is None:
-        return FlipRows(**options).publish()
+        return FlipRows(**asked).publish()
     if not isinstance(series.data, (str, os.PathLike)):
         raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
-    options["reading"].check(options["model"])
-    file = SeriesFile(out, ENDINGS, data=series.data, account=options["account"], overwrite=overwrite)
-    return FlipRows(**options, out=file).publish()
+    asked["reading"].check(asked["model"])
+    file = SeriesFile(out, ENDINGS, data=series.data, account=run["account"], overwrite=overwrite)
+    return FlipRows(**asked, out=file).publish()
 
 
 def flip_stream(
@@ -180,21 +135,11 @@ def flip_stream(
     sink: BinaryIO,
     *,
     model: ModelLike,
-    column: str,
     epsilon: float,
     adversary: str = "bdp",
-    order: str | None = None,
-    by: str | None = None,
-    missing: str = "refuse",
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: Bins | None = None,
     optimise: bool = False,
     noise_chain: ModelLike | None = None,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
+    **options: Unpack[ReleaseOptions],
 ) -> Flip:
     """Sanitise a stream of CSV lines as they come, in constant memory; the guarantee is for series of any length.
 
@@ -202,39 +147,40 @@ def flip_stream(
     What is wrong with a later line ends the stream, and the charge stays. With ``first`` or ``last`` lines outside are
     left out, and the charge is on the segment that is asked for: nobody knows yet which of it will come.
     """
+    for name in ("restart", "independent", "id", "progress"):
+        if options.get(name):
+            raise ParameterError(f"{name} does not go with a stream, whose lines are one series: leave it out")
+    column, order = options.get("column"), options.get("order")
+    if not isinstance(column, str):
+        raise ParameterError("column is missing; name the column with states or numbers: column=", value=column)
     return FlipStream(
         data=None,
         source=source,
         sink=sink,
-        model=flippable(with_bins(as_model(model), bins)),
+        model=flippable(with_bins(as_model(model), options.get("bins"))),
         reading=Reading(
             column=column,
             order=None if order == ROWS else order,
             rows_in_order=order == ROWS,
-            by=by,
-            missing=missing,
+            by=options.get("by"),
+            missing=options.get("missing", "refuse"),
             model=as_model(model),
-            first=first,
-            last=last,
+            first=options.get("first"),
+            last=options.get("last"),
         ),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         optimise=optimise,
         noise=None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
-        account=Account(ledger, dataset),
-        accept_misfit=accept_misfit,
-        sampler=sampler or SystemSampler(),
+        **run_of(options),
     ).publish()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
+class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
     """A series on its way out."""
 
     model: SeriesModel
-    reading: Reading
-    epsilon: float
-    adversary: Adversary
     optimise: bool = False
     noise: ChainShares | None = None
     """Flips that are this chain, instead of the least noise on each record."""
@@ -253,15 +199,6 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         checks.epsilon(self.epsilon)
         if self.noise is not None:
             check_one_chain(self.reading)
-
-    @property
-    def checked(self) -> CheckedGuarantee:
-        """The guarantee beside what the data said about the model."""
-        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary)
-
-    def expect(self, ledger: Ledger, dataset: str) -> None:
-        """The data set must be for this model and this adversary."""
-        ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
     def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
         """The guarantee for chains of a length; for any length where the series is a part or has unobserved steps."""
@@ -394,7 +331,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
         with charged.certifying(states, lambda: _where(self.out)):
             facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
-            made = self.made(self.model, facts, charged)
+            made = self.made(facts, charged)
             flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
 
@@ -479,7 +416,7 @@ class FlipStream(FlipPublication[None]):
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
         facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.unobserved)
-        made = self.made(self.model, facts, receipt)
+        made = self.made(facts, receipt)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -10,12 +12,10 @@ from pufferdp.bounds.orbits import Privacy
 from pufferdp.publish.certificate import (
     AccuracyPart,
     CertificatePart,
-    DataPart,
-    LedgerPart,
-    MechanismPart,
     NoisePart,
     SealedCertificate,
 )
+from pufferdp.publish.fields import Near, Stated
 from pufferdp.publish.flows.problem import FlowProblem
 
 
@@ -43,14 +43,14 @@ class FlowCalibrationPart(CertificatePart):
     """The constants the noise rests on."""
 
     rule: Literal["ours", "poster"]
-    dobrushin: float = Field(description="alpha(K0)")
-    alpha_orbit: float
-    alpha_record: float
-    orbit: float = Field(description="b_orb: how far the flow moves, on average, with the kernel")
-    record: float = Field(description="b_rec: how far it moves with one transition")
+    dobrushin: Annotated[float, Near()] = Field(description="alpha(K0)")
+    alpha_orbit: Annotated[float, Near()]
+    alpha_record: Annotated[float, Near()]
+    orbit: Annotated[float, Near()] = Field(description="b_orb: how far the flow moves, on average, with the kernel")
+    record: Annotated[float, Near()] = Field(description="b_rec: how far it moves with one transition")
     sum: bool = Field(description="whether both are added; the larger is enough")
-    distance: float
-    sigma: float = Field(description="standard deviation of the noise for the flow itself")
+    distance: Annotated[float, Near()]
+    sigma: Annotated[float, Near()] = Field(description="standard deviation of the noise for the flow itself")
 
 
 class RepairPart(CertificatePart):
@@ -60,12 +60,38 @@ class RepairPart(CertificatePart):
     kappa: float | None = Field(description="for log: noise of sigma/kappa on log(flow+kappa)")
 
 
+ERRORS: Final = 6.0
+"""Another version of numpy may draw other numbers; two simulations then differ by more than this many standard errors
+of their difference once in 10^8 times."""
+_WHY: Final = "simulated; it must be within six standard errors of what is simulated again"
+
+
+def _error_of(content: Mapping[str, Any]) -> float:
+    """How far two simulations of a mean may differ."""
+    return ERRORS * math.sqrt(2) * float(content["simulation"]["standard_error"])
+
+
+_SIMULATED: Final = Near(_WHY, rel=0.0, abs=_error_of)
+
+
+def _error_of_errors(content: Mapping[str, Any]) -> float:
+    """How far two standard errors may differ: a standard deviation of n numbers errs by about 1/√n of itself."""
+    return _error_of(content) / math.sqrt(content["simulation"]["draws"])
+
+
 class SimulationPart(CertificatePart):
     """Where the errors come from: flows drawn from the model. No data was looked at."""
 
     seed: int
     draws: int
-    standard_error: float
+    standard_error: Annotated[float, Near(_WHY, rel=0.0, abs=_error_of_errors)]
+
+
+class SimulatedAccuracyPart(AccuracyPart):
+    """With probability 1−beta every coordinate errs by less than alpha, by simulation."""
+
+    # A quantile of one number errs no more than about the sum of all does.
+    alpha: Annotated[float, _SIMULATED]
 
 
 class BudgetPart(CertificatePart):
@@ -79,28 +105,23 @@ class FlowCertificate(SealedCertificate):
     """Everything needed to check a private flow later, without the data."""
 
     schema_: Literal["pufferdp-flow-certificate/2"] = Field(alias="schema")
-    pufferdp: str = Field(description="package version")
-    created: str
     guarantee: FlowGuarantee
     budget: BudgetPart
-    model: dict[str, Any] = Field(description="the centre of the orbit by value, as in a model file")
-    model_sha256: str
     query: FlowQueryPart
-    mechanism: MechanismPart
     calibration: FlowCalibrationPart
     noise: NoisePart
     repair: RepairPart
-    expected_l1_error: float = Field(description="of the released flow under the model, simulated")
-    accuracy: AccuracyPart
+    expected_l1_error: Annotated[float, _SIMULATED] = Field(
+        description="of the released flow under the model, simulated"
+    )
+    accuracy: SimulatedAccuracyPart
     simulation: SimulationPart
-    data: DataPart
-    public: list[str]
     labels: list[str]
-    flow: list[list[float]]
-    estimates: dict[str, Any] = Field(description="what the flow says of the chain, with ranges for the noise")
-    warnings: list[str]
-    ledger: LedgerPart | None = Field(description="null where no budget was kept")
-    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+    flow: Annotated[list[list[float]], Stated("the released numbers; the estimates must follow from them")]
+    estimates: Annotated[dict[str, Any], Near(rel=1e-6, abs=1e-6)] = Field(
+        description="what the flow says of the chain, with ranges for the noise"
+    )
+    """On another machine eigenvalues and quantiles of the same draws differ by rounding."""
 
 
 def guarantee(problem: FlowProblem) -> dict[str, Any]:

@@ -20,31 +20,13 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import FLOW_SCHEMA
-from pufferdp.publish.flows.certificate import FlowCertificate, guarantee, public_facts
+from pufferdp.publish.flows.certificate import ERRORS, FlowCertificate, guarantee, public_facts
 from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, Trial, calibrate, privacy_of
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    Claims,
-    Exact,
-    Kind,
-    Made,
-    Near,
-    Simulated,
-    Stated,
-    data_claims,
-    model_claims,
-    stated_ranges,
-)
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.kind import Kind, Made, stated_ranges
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.stated_reading import stated_lengths
-
-_ERRORS: Final = 6.0
-"""Another version of numpy may draw other numbers; two simulations then differ by more than this many standard errors
-of their difference once in 10^8 times."""
-_ROUNDING: Final = 1e-6
-"""Of estimates on another machine: eigenvalues and quantiles of the same draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +54,9 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     ledger_kinds = (FLOW,)
     released = "flow"
     cut_where_unobserved = True
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "flow": "the released numbers; the estimates must follow from them",
-        "accuracy.beta": "the probability that was chosen; alpha must follow from it",
-        **dict.fromkeys(
-            ("accuracy.alpha", "expected_l1_error", "simulation.standard_error"),
-            "simulated; it must be within six standard errors of what is simulated again",
-        ),
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "facts.kappa": "of the repair log; the noise of the flow itself does not depend on it",
-    }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "facts.sigma": "a flow had noise of sigma {stated}; recomputed it is {true}",
-        **dict.fromkeys(("tau", "longest"), "the facts of a flow do not go with its tau or its length"),
     }
 
     def problem(self, certificate: FlowCertificate, **more: Any) -> FlowRequest:
@@ -99,7 +68,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         lengths = stated_lengths(c.data.lengths)
         if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
             raise CertificateError("repair.kappa must be a number above 0 for the repair log, and null otherwise")
-        Reading.stated(c.data).check_stated(model)
+        check_stated(c.data, model)
         problem = FlowProblem(
             model=model,
             lengths=lengths,
@@ -131,77 +100,65 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         tried = [calibrate(flow_problem, noise, repair, problem.beta) for noise, repair in candidates]
         return min(tried, key=lambda calibration: calibration.expected_l1_error)
 
-    def claims(self, problem: FlowRequest, solution: FlowCalibration, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
+    def content(self, problem: FlowRequest, solution: FlowCalibration, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from the noise and the flow; refused where the noise is too small."""
         flow_problem, ours, noise = problem.problem, solution, solution.noise
-        flow, draws = _in_simplex(made.released, flow_problem.model.size), len(flow_problem.trial.noise)
-        near = _ERRORS * math.sqrt(2) * ours.standard_error
+        flow = _in_simplex(made.released, flow_problem.model.size)
         short = shortfall(flow_problem, noise)
+        if short is not None:
+            raise CertificateError(f"{ours.mechanism} does not apply: {short}")
         stated = guarantee(flow_problem)
         stated["statement"] += assumption_text(made.data)
-        rule = Exact(noise.rule) if short is None else Exact("ours", words=f"{ours.mechanism} does not apply: {short}")
         return {
-            **self.head_claims(made),
-            "guarantee": {name: Exact(value) for name, value in stated.items()},
-            "budget": {"kind": Exact(TOTAL_VARIATION), "tau": Exact(flow_problem.tau)},
-            **model_claims(flow_problem.model),
+            **self.common(problem, solution, made, flow_problem.model),
+            "guarantee": stated,
+            "budget": {"kind": TOTAL_VARIATION, "tau": flow_problem.tau},
             "query": {
-                "name": Exact("flow"),
-                "transitions": Exact(flow_problem.transitions),
-                "coordinates": Exact(flow_problem.model.size**2),
+                "name": "flow",
+                "transitions": flow_problem.transitions,
+                "coordinates": flow_problem.model.size**2,
             },
-            "mechanism": {"name": Exact(ours.mechanism), "theorem": Exact(ours.theorem)},
+            "mechanism": {"name": ours.mechanism, "theorem": ours.theorem},
             "calibration": {
-                "rule": rule,
-                "dobrushin": Near(flow_problem.dobrushin),
-                "alpha_orbit": Near(noise.alpha_orbit),
-                "alpha_record": Near(noise.alpha_record),
-                "orbit": Near(noise.orbit),
-                "record": Near(noise.record),
-                "sum": Exact(flow_problem.add),
-                "distance": Near(noise.distance),
-                "sigma": Near(noise.sigma),
+                "rule": noise.rule,
+                "dobrushin": flow_problem.dobrushin,
+                "sum": flow_problem.add,
+                **{
+                    name: getattr(noise, name)
+                    for name in ("alpha_orbit", "alpha_record", "orbit", "record", "distance", "sigma")
+                },
             },
-            "noise": {"kind": Exact(str(ours.distribution.kind)), "scale": Near(ours.distribution.scale)},
-            "repair": {"name": Exact(str(ours.repair)), "kappa": Exact(ours.kappa)},
-            "expected_l1_error": Simulated(ours.expected_l1_error, rel=0.0, abs=near),
-            # A quantile of one number errs no more than about the sum of all does.
-            "accuracy": {
-                "alpha": Simulated(ours.accuracy.alpha, rel=0.0, abs=near),
-                "beta": Exact(ours.accuracy.beta),
-            },
+            "noise": {"kind": str(ours.distribution.kind), "scale": ours.distribution.scale},
+            "repair": {"name": str(ours.repair), "kappa": ours.kappa},
+            "expected_l1_error": ours.expected_l1_error,
+            "accuracy": {"alpha": ours.accuracy.alpha, "beta": ours.accuracy.beta},
             "simulation": {
-                "seed": Exact(SEED),
-                "draws": Exact(draws),
-                # A standard deviation of n numbers errs by about 1/√n of itself.
-                "standard_error": Simulated(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
+                "seed": SEED,
+                "draws": len(flow_problem.trial.noise),
+                "standard_error": ours.standard_error,
             },
-            "data": data_claims(made.data, flow_problem.model),
-            "public": Exact(public_facts(flow_problem)),
-            "labels": Exact(list(flow_problem.labels)),
-            "flow": Stated(flow.tolist()),
-            "estimates": Near(
-                estimate_chain(flow, ours.distribution, ours.kappa).to_dict(), rel=_ROUNDING, abs=_ROUNDING
-            ),
-            "warnings": self.warning_claims(made, flow_problem.model),
-            "ledger": self.row_claims(problem, solution, made),
+            "public": public_facts(flow_problem),
+            "labels": list(flow_problem.labels),
+            "flow": flow.tolist(),
+            "estimates": estimate_chain(flow, ours.distribution, ours.kappa).to_dict(),
         }
 
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """The flow, with a row and a column for each label."""
         return {name: certificate[name] for name in ("labels", "flow")}
 
-    def beside(self, certificate: Mapping[str, Any]) -> Claims:
-        """The flow, what follows from it, and its noise."""
-        repeated = {key: Exact(certificate[key]) for key in ("flow", "labels", "repair", "estimates")}
-        simulation = certificate["simulation"]
-        trial = self._trial(certificate)
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
+        """The flow, what follows from it, and its noise; the guess that is stated where another simulation gives it."""
+        simulation, trial = certificate["simulation"], self._trial(certificate)
         # Like the error a mean of sums over all cells, of fewer draws where chains are long.
-        near = _ERRORS * math.sqrt(2 * simulation["draws"] / trial.drawn) * simulation["standard_error"]
+        near = ERRORS * math.sqrt(2 * simulation["draws"] / trial.drawn) * simulation["standard_error"]
+        guess, stated = trial.guess, output.get("guess")
+        if guess is not None and isinstance(stated, (int, float)) and abs(stated - guess) <= near:
+            guess = stated
         return {
-            **repeated,
-            **{key: Exact(certificate["calibration"][key]) for key in ("sigma", "dobrushin")},
-            "guess": Exact(None) if trial.guess is None else Near(trial.guess, rel=0.0, abs=near),
+            **{key: certificate[key] for key in ("flow", "labels", "repair", "estimates")},
+            **{key: certificate["calibration"][key] for key in ("sigma", "dobrushin")},
+            "guess": guess,
         }
 
     def _trial(self, certificate: Mapping[str, Any]) -> Trial:

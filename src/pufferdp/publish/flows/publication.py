@@ -5,10 +5,8 @@ The exact flow never leaves this module.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +15,16 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress, silent
-from pufferdp.bounds.orbits import Privacy
-from pufferdp.data.layout import Place
-from pufferdp.models.base import Lengths
-from pufferdp.models.bins import Bins
-from pufferdp.models.chain import MarkovChain
 from pufferdp.models.files.json import ModelLike
 from pufferdp.publish.flows.certificate import FlowCertificate
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
 from pufferdp.publish.flows.kind import KIND, FlowRequest, shortfall
 from pufferdp.publish.flows.plan import centre_chain
 from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, privacy_of, repaired
-from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.noise import Sampler, draw
+from pufferdp.publish.pipeline import Charged, Publication, Reading
 from pufferdp.publish.reading import ExactFlow, read_flow
-from pufferdp.publish.series import Series
+from pufferdp.publish.series import ReleaseOptions, as_asked
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -69,82 +61,48 @@ def flow(
     data: object,
     *,
     model: ModelLike,
-    column: str | None = None,
     eta: float,
     tau: float,
     privacy: str = "joint",
-    order: str | None = None,
-    by: str | None = None,
-    restart: str | float | timedelta | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: Bins | None = None,
     add: bool = False,
     centre_only: bool = False,
     mechanism: str | None = None,
     beta: float = 0.05,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    progress: Progress | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> FlowRelease:
     """Release the transition flow of one or several chains.
 
     Args:
         data: a CSV or Parquet file, or a frame, as for a release.
         model: the chain in the centre of the orbit.
-        column: the column with states or numbers.
         eta: radius of the orbit: the largest total variation between rows.
         tau: the guarantee, a total variation between the distributions of two releases.
         privacy: ``orbit``, ``record`` or ``joint``.
-        order: the column to sort by, or ``"rows"``, as in ``Series``.
-        by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on past every gap.
-        missing: ``"refuse"``, or ``"keep"``: a missing value is an unobserved time step.
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
-        last: read only those up to this place, itself included; a date is the whole day. The noise is the
-            same: both bounds hold for a chain that goes on unseen before and after (docs/theory/flow.md).
-        bins: edges that turn numbers into states, where the model has none.
         add: noise for the sum of both parts of joint, as in the poster.
         centre_only: the record guarantee for data made by the centre alone.
         mechanism: a candidate of the plan by name; the best by default.
         beta: accuracy is certified at probability 1−beta.
-        sampler: where noise comes from; the operating system by default.
-        ledger: where the flow is charged before its noise is drawn: a Ledger, its file or its URL.
-        dataset: which data set of the ledger; one with a budget in total variation.
-        progress: called with a few words before each step.
+        options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
+            ``progress``, as for ``release``.
     """
-    series = Series.of(
-        data,
-        column=column,
-        order=order,
-        by=by,
-        restart=restart,
-        missing=missing,
-        independent=independent,
-        first=first,
-        last=last,
-        bins=bins,
-    )
+    series, run = as_asked(data, options)
     prior = series.model(model)
-    return FlowPublication(
-        data=series.data,
+    asked = FlowProblem(
         model=centre_chain(prior),
-        reading=series.reading(prior),
+        lengths=((2, 1),),
         eta=eta,
         tau=tau,
         privacy=privacy_of(privacy),
         add=add,
         centre_only=centre_only,
+    )
+    return FlowPublication(
+        data=series.data,
+        reading=series.reading(prior),
+        asked=asked,
         mechanism=mechanism,
-        beta=beta,
-        account=Account(ledger, dataset),
-        sampler=sampler or SystemSampler(),
-        progress=progress or silent,
+        beta=checks.probability(beta, "beta"),
+        **run,
     ).publish()
 
 
@@ -152,53 +110,35 @@ def flow(
 class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowRelease]):
     """A flow on its way out."""
 
-    model: MarkovChain
     reading: Reading
-    eta: float
-    tau: float
-    privacy: Privacy
-    add: bool
-    centre_only: bool
+    asked: FlowProblem
+    """What is asked, of chains that nobody has read yet."""
     mechanism: str | None
     beta: float
 
     kind = KIND
 
     def check(self) -> None:
-        """Refuse a guarantee or a way of reading that does not go with the model."""
-        self._problem_for(((2, 1),))
-        checks.probability(self.beta, "beta")
-        self.reading.check(self.model)
+        """Refuse a way of reading that does not go with the model."""
+        self.reading.check(self.asked.model)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must keep a budget for this very guarantee."""
-        ledger.expect_flow(dataset, model=self.model, guarantee=self._problem_for(((2, 1),)).guarantee)
+        ledger.expect_flow(dataset, model=self.asked.model, guarantee=self.asked.guarantee)
 
     def read(self) -> ExactFlow:
         """The exact transitions."""
         self.progress("reading")
-        return read_flow(self.data, self.model, self.reading.layout, self.centre_only)
+        return read_flow(self.data, self.asked.model, self.reading.layout, self.asked.centre_only)
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""
-        problem = self._problem_for(exact.lengths)
         return FlowRequest(
-            problem=problem,
+            problem=replace(self.asked, lengths=exact.lengths),
             beta=self.beta,
             mechanism=self.mechanism,
             part=self.reading.is_part,
             ranges=exact.ranges,
-        )
-
-    def _problem_for(self, lengths: Lengths) -> FlowProblem:
-        return FlowProblem(
-            model=self.model,
-            lengths=lengths,
-            eta=self.eta,
-            tau=self.tau,
-            privacy=self.privacy,
-            add=self.add,
-            centre_only=self.centre_only,
         )
 
     def solve(self, problem: FlowRequest, exact: ExactFlow) -> FlowCalibration:
@@ -217,7 +157,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
         flow = released.tolist()
         with charged.certifying(flow, lambda: f"the noisy flow is {flow}"):
-            made = self.made(self.model, exact.facts, charged, flow)
+            made = self.made(exact.facts, charged, flow)
             certificate = self.kind.certify(problem, solution, made)
             estimates = estimate_chain(released, solution.distribution, solution.kappa)
             guess = flow_problem.trial.guess

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.publish.answers.certificate import ApproximateGuarantee
-from pufferdp.publish.certificate import (
-    CertificatePart,
-    DataPart,
-    LedgerPart,
-    MechanismPart,
-    ModelChecksPart,
-    SealedCertificate,
-)
+from pufferdp.publish.certificate import CertificatePart, SealedCertificate
+from pufferdp.publish.fields import Near, Stated
 
 AUTHOR: Final = (
     "the DP loss of the measurement is what its own privacy map states; that map is trusted and not checked here, and "
@@ -38,21 +33,20 @@ class MeasurementPart(CertificatePart):
     clip: list[float] | None
 
 
+class CarriedGuarantee(ApproximateGuarantee):
+    """The guarantee that follows from what the map states."""
+
+    # Another machine may end on another upper end within the tolerance; the delta follows from it.
+    epsilon: Annotated[float, Near(rel=TOLERANCE)]
+    delta: Annotated[float | None, Near(rel=1e-6)] = Field(
+        default=None, description="only where it is added to every probability"
+    )
+
+
 class MeasurementCertificate(SealedCertificate):
     """Everything needed to check later how a stated DP loss became a guarantee, without the data."""
 
     schema_: Literal["pufferdp-measurement-certificate/2"] = Field(alias="schema")
-    pufferdp: str = Field(description="package version")
-    created: str
-    guarantee: ApproximateGuarantee
-    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
-    model_sha256: str
-    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
-    mechanism: MechanismPart = Field(description="the leakage curve that carries the DP loss over")
-    measurement: MeasurementPart
-    data: DataPart
-    public: list[str]
-    answer: Any = Field(description="what the measurement returned")
-    warnings: list[str]
-    ledger: LedgerPart | None = Field(description="null where no budget was kept")
-    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+    guarantee: CarriedGuarantee
+    measurement: Annotated[MeasurementPart, Stated("what its map states; the guarantee must follow from it")]
+    answer: Annotated[Any, Stated("what the measurement returned")]

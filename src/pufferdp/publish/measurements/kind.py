@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.approximate import Approximate, approximate_leakage
@@ -22,31 +20,17 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.certificate import public_facts, secrets_text, statement
-from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
+from pufferdp.publish.answers.mechanisms.baselines import CURVE, curve_of_every_algorithm
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    Claims,
-    Exact,
-    Kind,
-    Made,
-    Near,
-    Stated,
-    data_claims,
-    model_claims,
-    stated_ranges,
-)
+from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text, moves_fact
-from pufferdp.publish.stated_reading import stated_lengths
 
-CURVE: Final = "curve-"
-"""What mechanisms that are curves begin with."""
 FROM_STATES: Final = "the value of its state"
 FROM_DATA: Final = "the number in the data, clipped"
 
@@ -115,11 +99,6 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     certificate = MeasurementCertificate
     ledger_kinds = ("measurement",)
     released = "answer"
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "answer": "what the measurement returned",
-        "measurement": "what its map states; the guarantee must follow from it",
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "dp_loss": "what the map of the measurement states",
@@ -128,31 +107,25 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         "facts.metric": "of the measurement",
         "facts.measure": "of the measurement",
     }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "epsilon": "a measurement guarantees {stated}; recomputed it is {true}",
-    }
 
     def problem(self, certificate: MeasurementCertificate, **more: Any) -> MeasurementProblem:
         """What was measured."""
         c = certificate
-        model, lengths, stated = model_from_dict(c.model), stated_lengths(c.data.lengths), c.measurement
+        model, stated = model_from_dict(c.model), c.measurement
+        chains = Problem.chains_stated(c, model)
         if MOVES.get(stated.metric) != stated.moves or stated.measure not in MEASURES:
             raise CertificateError(f"measurement has the metric {stated.metric!r} and the measure {stated.measure!r}")
         known = stated.values in (FROM_STATES, FROM_DATA) and len(stated.clip or [0, 1]) == 2
         if not known or (stated.values == FROM_DATA) != (stated.clip is not None):
             raise CertificateError("measurement.values and measurement.clip do not go together")
-        Reading.stated(c.data).check_stated(model, lengths)
+        check_stated(c.data, model, chains["lengths"])
         return MeasurementProblem(
-            model=model,
-            lengths=lengths,
-            adversary=checks.adversary(c.guarantee.adversary),
+            **chains,
             metric=stated.metric,
             measure=stated.measure,
             dp_loss=stated.dp_loss,
             dp_delta=stated.dp_delta,
             clip=None if stated.clip is None else (stated.clip[0], stated.clip[1]),
-            part=c.data.part is True,
-            unobserved=c.data.dropped + c.data.unobserved > 0,
             curve=c.mechanism.name.removeprefix(CURVE),
             ranges=stated_ranges(c.data),
         )
@@ -164,8 +137,8 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         curve = curve_of_every_algorithm(problem.chains, problem.curve)
         return carried_by(curve, approximate_leakage(curve, problem.dp_loss, problem.dp_delta))
 
-    def claims(self, problem: MeasurementProblem, solution: Carried, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
+    def content(self, problem: MeasurementProblem, solution: Carried, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from what the map states."""
         chains = problem.chains
         # In words it is the guarantee that is stated, which must be near ours: rounding must not decide a sentence.
         stated = {} if made.stated is None else made.stated["guarantee"]
@@ -174,33 +147,36 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         words = statement(replace(chains, epsilon=epsilon), delta)
         checked = CheckedGuarantee(model=problem.model, epsilon=epsilon, adversary=problem.adversary)
         return {
-            **self.head_claims(made),
+            **self.common(
+                problem,
+                solution,
+                made,
+                problem.model,
+                checked=checked,
+                within_bins=problem.within_bins,
+                implied={AUTHOR: True},
+            ),
             "guarantee": {
-                "adversary": Exact(str(problem.adversary)),
-                "knows": Exact(problem.adversary.knows),
-                # Another machine may end on another upper end within the tolerance; the delta follows from it.
-                "epsilon": Near(solution.epsilon, rel=TOLERANCE),
-                **({"delta": Near(self._delta(problem, epsilon), rel=1e-6)} if solution.delta else {}),
-                "secrets": Exact(secrets_text(chains)),
-                "framework": Exact(None),
-                "statement": Exact(f"{words} {TRUSTED}{assumption_text(made.data)}{checked.misfit}"),
+                "adversary": str(problem.adversary),
+                "knows": problem.adversary.knows,
+                "epsilon": solution.epsilon,
+                "delta": self._delta(problem, epsilon) if solution.delta else None,
+                "secrets": secrets_text(chains),
+                "framework": None,
+                "statement": f"{words} {TRUSTED}{assumption_text(made.data)}{checked.misfit}",
             },
-            **model_claims(problem.model, checked),
-            "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
+            "mechanism": {"name": f"{CURVE}{solution.curve}", "theorem": solution.theorem},
             "measurement": {
-                "metric": Stated(problem.metric),
-                "moves": Stated(MOVES[problem.metric]),
-                "measure": Stated(problem.measure),
-                "dp_loss": Stated(problem.dp_loss),
-                "dp_delta": Stated(problem.dp_delta),
-                "values": Stated(FROM_STATES if problem.clip is None else FROM_DATA),
-                "clip": Stated(None if problem.clip is None else [float(end) for end in problem.clip]),
+                "metric": problem.metric,
+                "moves": MOVES[problem.metric],
+                "measure": problem.measure,
+                "dp_loss": problem.dp_loss,
+                "dp_delta": problem.dp_delta,
+                "values": FROM_STATES if problem.clip is None else FROM_DATA,
+                "clip": None if problem.clip is None else [float(end) for end in problem.clip],
             },
-            "data": data_claims(made.data, problem.model, within_bins=problem.within_bins),
-            "public": Exact([*public_facts(chains), *moves_fact(made.data, problem.model)]),
-            "answer": Stated(made.released),
-            "warnings": self.warning_claims(made, problem.model, must=[AUTHOR]),
-            "ledger": self.row_claims(problem, solution, made),
+            "public": [*public_facts(chains), *moves_fact(made.data, problem.model)],
+            "answer": made.released,
         }
 
     @staticmethod
@@ -212,9 +188,9 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         """What the measurement returned."""
         return {"answer": certificate["answer"]}
 
-    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """What the measurement returned."""
-        return {"answer": Exact(certificate["answer"])}
+        return {"answer": certificate["answer"]}
 
     def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
         """With the guarantee of the certificate."""
@@ -223,21 +199,18 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
 
     def charge(self, problem: MeasurementProblem, solution: Carried) -> Charge:
         """The pair that its map states, on every record that was read."""
-        endless = problem.part or problem.unobserved
         return Charge(
             kind="measurement",
             dp_loss=problem.dp_loss,
             dp_delta=problem.dp_delta,
-            longest=MOST_RECORDS if endless else problem.chains.longest,
+            longest=problem.chains.charged_records,
             epsilon=solution.epsilon,
             delta=solution.delta,
             facts={
                 "metric": problem.metric,
                 "measure": problem.measure,
                 "mechanism": f"{CURVE}{solution.curve}",
-                "lengths": [list(pair) for pair in problem.lengths],
-                **({"part": True} if problem.part else {}),
-                **({"unobserved": True} if problem.unobserved else {}),
+                **problem.chains.chain_facts(),
             },
             model=model_digest(problem.model),
             adversary=str(problem.adversary),
@@ -250,15 +223,11 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             return None
         facts = charge.facts
         problem = MeasurementProblem(
-            model=model,
-            lengths=tuple((a, b) for a, b in facts["lengths"]),
-            adversary=checks.adversary(charge.adversary),
+            **Problem.chains_charged(charge, model),
             metric=facts["metric"],
             measure=facts["measure"],
             dp_loss=charge.dp_loss,
             dp_delta=charge.dp_delta,
-            part=facts.get("part") is True,
-            unobserved=facts.get("unobserved") is True,
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,
         )

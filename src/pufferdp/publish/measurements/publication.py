@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.models.base import Lengths, Model
+from pufferdp.models.base import Lengths
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
-from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
+from pufferdp.publish.measurements.certificate import MeasurementCertificate
 from pufferdp.publish.measurements.kind import KIND, Carried, MeasurementProblem, carried_by, check_series
 from pufferdp.publish.measurements.outside import (
     ColumnValues,
@@ -29,13 +26,12 @@ from pufferdp.publish.measurements.outside import (
     run,
     stated_loss,
 )
-from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import read_keyed
-from pufferdp.publish.series import Series
+from pufferdp.publish.pipeline import Charged, OddsPublication
+from pufferdp.publish.reading import WasRead, read_keyed
+from pufferdp.publish.series import Run, Series
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.ledger import Ledger
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +56,12 @@ def release_measurement(
     delta: float = 0.0,
     adversary: str = "bdp",
     clip: tuple[float, float] | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
-    progress: Progress | None = None,
+    **run: Unpack[Run],
 ) -> MeasurementRelease:
     """Release what an OpenDP measurement returns, with the guarantee that its stated DP loss makes here.
 
-    Args:
-        series: the data, and how they are read.
-        measurement: an OpenDP measurement on a vector of the column's values.
-        model: a chain, a clock, a hidden chain or a class of them.
-        epsilon: the most that may be guaranteed; refused where the measurement leaks more.
-        delta: the most that may be guaranteed beside it.
-        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        clip: the measurement gets the numbers of the data, clipped to this range, where the states have none.
-        ledger: where it is charged before it is run: a Ledger, its file or its URL.
-        dataset: which data set of the ledger.
-        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        progress: called with a few words before each step.
+    ``measurement`` takes a vector of the column's values; ``epsilon`` and ``delta`` are the most that may be
+    guaranteed. The other parameters are those of ``pufferdp.release``.
     """
     check_series(as_model(model))
     prior = series.model(model)
@@ -93,27 +76,17 @@ def release_measurement(
         epsilon=checks.epsilon(epsilon),
         delta=checks.delta(delta),
         adversary=checks.adversary(adversary),
-        account=Account(ledger, dataset),
-        accept_misfit=accept_misfit,
-        progress=progress or silent,
+        **run,
     ).publish()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ExactValues:
-    """What was read. Never printed: ``facts`` alone is public."""
+class ExactValues(WasRead):
+    """What the measurement reads of each record."""
 
     codes: npt.NDArray[np.int64]
     """The state of each record, in numbers of the model's."""
     numbers: npt.NDArray[np.float64] | None
-    lengths: Lengths
-    unobserved: bool
-    facts: dict[str, Any]
-    """How the data was read: public."""
-    ranges: Ranges
-
-    def __repr__(self) -> str:
-        return f"ExactValues({self.facts})"
 
     def values(self, column: ColumnValues) -> list[Any]:
         """What the measurement gets, a value for each record."""
@@ -124,33 +97,25 @@ class ExactValues:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValues, MeasurementRelease]):
+class MeasurementPublication(OddsPublication[MeasurementProblem, Carried, ExactValues, MeasurementRelease]):
     """A measurement on its way out."""
 
-    model: Model
-    reading: Reading
     measurement: Any
     stated: StatedLoss
     values: ColumnValues
-    epsilon: float
     delta: float
-    adversary: Adversary
 
     kind = KIND
+
+    @property
+    def may_fail(self) -> float:
+        """The delta that the guarantee may have."""
+        return self.delta
 
     def check(self) -> None:
         """Refuse a way of reading, a size or a loss that cannot be, also on the shortest series."""
         self.reading.check(self.model)
         self._carried(((1, 1),))
-
-    @property
-    def checked(self) -> CheckedGuarantee:
-        """The guarantee beside what the data said about the model."""
-        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary)
-
-    def expect(self, ledger: Ledger, dataset: str) -> None:
-        """The data set must be for this model and this adversary."""
-        ledger.expect(dataset, model=self.model, adversary=self.adversary, delta=self.delta)
 
     def read(self) -> ExactValues:
         """The value of each record; they stay inside the publication."""
@@ -212,5 +177,5 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         self.announce("measuring")
         answer = run(self.measurement, exact.values(self.values), "the data")
         with charged.certifying(answer, lambda: f"the measurement gave {answer}"):
-            made = self.made(self.model, exact.facts, charged, answer, [AUTHOR])
+            made = self.made(exact.facts, charged, answer)
             return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))

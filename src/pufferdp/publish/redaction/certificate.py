@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -13,16 +13,19 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import (
     CertificatePart,
     DataPart,
-    LedgerPart,
     MechanismPart,
-    ModelChecksPart,
     SealedCertificate,
     odds_guarantee,
 )
+from pufferdp.publish.fields import Near, Stated
 from pufferdp.publish.reading import columns_text
 
 LISTED: Final = 100_000
 """Up to so many records every one has its list in the JSON; beyond, only the blocks that are not all 0."""
+
+
+ROUNDING: Final = 1e-12
+"""Absolute: of a leakage or a share of records."""
 
 
 class HidingPart(CertificatePart):
@@ -31,7 +34,9 @@ class HidingPart(CertificatePart):
     adversary: str
     knows: str
     epsilon: float
-    private: list[int] = Field(description="private rows, counted from 1")
+    private: Annotated[
+        list[int], Stated("which rows stand at the private positions, where a column says the order")
+    ] = Field(description="private rows, counted from 1")
     known: list[int] = Field(description="rows that the adversary knows")
     whole: bool | None = Field(
         default=None, description="true where private records that follow each other are one secret; absent otherwise"
@@ -50,10 +55,17 @@ class SeriesPart(DataPart):
     """What was read, and how, with the positions of the rows that matter. All of it is public."""
 
     rows: int = Field(ge=1, description="positions: records, and records that are missing between them")
-    private: list[int] = Field(description="positions of the private rows: rows sorted by person and order, from 1")
+    private: Annotated[
+        list[int],
+        Stated("where the private rows stand, where a column says the order; the leakage must be right there"),
+    ] = Field(description="positions of the private rows: rows sorted by person and order, from 1")
     known: list[int] = Field(description="positions of the known rows")
-    chains: list[list[int]] = Field(description="first and last position of each chain with private records")
-    kept: list[str] = Field(description="other columns that were written as they are")
+    chains: Annotated[list[list[int]], Stated("where the chains end; the leakage must be right for them")] = Field(
+        description="first and last position of each chain with private records"
+    )
+    kept: Annotated[
+        list[str], Stated("which other columns were written; the guarantee says what is assumed of them")
+    ] = Field(description="other columns that were written as they are")
 
 
 class EarlierPart(CertificatePart):
@@ -65,27 +77,28 @@ class EarlierPart(CertificatePart):
     dataset: str | None = Field(description="the data set of the ledger that it was charged to")
 
 
+class DesignPart(MechanismPart):
+    """How the design was found."""
+
+    name: Annotated[str, Stated("which of the methods found the design; what it leaks follows from the design itself")]
+
+
 class RedactionCertificate(SealedCertificate):
     """Everything needed to check a redaction later, without the data."""
 
     schema_: Literal["pufferdp-redaction-certificate/2"] = Field(alias="schema")
-    pufferdp: str = Field(description="package version")
-    created: str
     guarantee: HidingPart
-    model: dict[str, Any] = Field(description="the model by value, as in a model file")
-    model_sha256: str
-    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
-    mechanism: MechanismPart
-    leakage: float = Field(description="exact, about the private record or segment that is hardest to hide")
-    utility: float = Field(description="expected fraction of records released")
+    mechanism: DesignPart
+    leakage: Annotated[float, Near(abs=ROUNDING)] = Field(
+        description="exact, about the private record or segment that is hardest to hide"
+    )
+    utility: Annotated[float, Near(abs=ROUNDING)] = Field(description="expected fraction of records released")
     blocks: list[BlockPart] = Field(description="every other record is released")
     data: SeriesPart
-    after: EarlierPart | None = Field(description="null where this is the first redaction of the data")
-    mark: str
-    public: list[str]
-    warnings: list[str]
-    ledger: LedgerPart | None = Field(description="null where no budget was kept")
-    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+    after: Annotated[
+        EarlierPart | None, Stated("which redaction came before; its certificate can be verified by itself")
+    ] = Field(description="null where this is the first redaction of the data")
+    mark: Annotated[str, Stated("the word for a redacted record; it must be no state")]
 
 
 def knows_text(adversary: Adversary, known: Sequence[int]) -> str:

@@ -28,24 +28,13 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import REDACTION_SCHEMA
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    AtLeast,
-    Claim,
-    Claims,
-    Exact,
-    Kind,
-    Made,
-    Near,
-    Stated,
-    data_claims,
-    model_claims,
-)
+from pufferdp.publish.kind import Kind, Made
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.redaction.certificate import (
     LISTED,
+    ROUNDING,
     EarlierPart,
     RedactionCertificate,
     SeriesPart,
@@ -59,8 +48,6 @@ from pufferdp.publish.stated_reading import stated_lengths
 
 Span = tuple[int, int]
 StatedBlock = tuple[int, Sequence[Sequence[float]]]
-_ROUNDING: Final = 1e-12
-"""Absolute: of a leakage or a share of records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,36 +85,18 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     schema = REDACTION_SCHEMA
     certificate = RedactionCertificate
     ledger_kinds = ("window-redaction", "3r")
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "mark": "the word for a redacted record; it must be no state",
-        "after": "which redaction came before; its certificate can be verified by itself",
-        "guarantee.private": "which rows stand at the private positions, where a column says the order",
-        "mechanism.name": "which of the methods found the design; what it leaks follows from the design itself",
-        "data.kept": "which other columns were written; the guarantee says what is assumed of them",
-        "data.chains": "where the chains end; the leakage must be right for them",
-        "data.private": "where the private rows stand, where a column says the order; the leakage must be right there",
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "facts.epsilon": "a guarantee may be weaker than what the design leaks",
         "facts.rows": "how many rows there are outside the chains",
         "facts.earlier": "what an earlier redaction leaked; that one has a row of its own",
         "facts.method": "which method found the design",
     }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "leakage": "a redaction was charged {stated}; recomputed it leaks {true}",
-        "epsilon": "a redaction was charged {stated}; recomputed it leaks {true}",
-        "kind": "the facts of a redaction do not go with its kind",
-        "private": "the facts of a redaction do not go with its private records",
-        "longest": "the facts of a redaction do not go with its longest chain",
-        "together": "the facts of a redaction do not go with the earlier one",
-    }
 
     def problem(self, certificate: RedactionCertificate, **more: Any) -> RedactionRequest:
         """The guarantee, and the design that was drawn from."""
         c = certificate
         chain, g = redactable(model_from_dict(c.model)), c.guarantee
-        Reading.stated(c.data).check_stated(chain)
+        check_stated(c.data, chain)
         redaction_mechanism(c.mechanism.name)
         check_mark(c.mark, chain)
         if len(c.data.private) != len(g.private) or len(c.data.known) != len(g.known):
@@ -173,78 +142,71 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         design = redaction_mechanism(problem.method).design
         return tuple(design(restrict_to(hiding, first, last)) for first, last in problem.chains)
 
-    def claims(self, problem: RedactionRequest, solution: Designs, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
+    def content(self, problem: RedactionRequest, solution: Designs, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from the designs; refused where they leak more than the guarantee."""
         hiding, after, method = problem.hiding, problem.after, solution[0].method
-        adversary, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
         leakage = max(design.leakage for design in solution)
-        utility = 1 - math.fsum(design.redacted for design in solution) / problem.records
-        too_much = f"the design leaks {leakage:.10g}, more than the epsilon of {{stated}}"
-        blocks = [
-            {"first": block.first, "redaction_probabilities": block.marks.tolist()}
-            for block in redacted_blocks(problem.chains, solution)
-        ]
+        if leakage * (1 - ROUNDING) > hiding.epsilon:
+            raise CertificateError(f"the design leaks {leakage:.10g}, more than the epsilon of {hiding.epsilon:.10g}")
         check_kept(made.data)
-        guarantee = statement(hiding, known, after=after is not None)
-        checked = CheckedGuarantee(model=hiding.chain, epsilon=epsilon, adversary=adversary)
-        whole: dict[str, Claim | Claims] = {"whole": Exact(True)} if hiding.whole else {}
+        guarantee = statement(hiding, problem.known, after=after is not None)
+        checked = CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary)
+        common = self.common(problem, solution, made, hiding.chain, checked=checked)
         return {
-            **self.head_claims(made),
+            **common,
             "guarantee": {
-                "adversary": Exact(str(adversary)),
-                "knows": Exact(knows_text(adversary, known)),
-                "epsilon": AtLeast(epsilon, least=leakage * (1 - _ROUNDING), words=too_much),
-                "private": Stated(list(problem.private)),
-                "known": Exact(list(known)),
-                **whole,
-                "statement": Exact(guarantee + assumption_text(made.data) + checked.misfit),
+                "adversary": str(hiding.adversary),
+                "knows": knows_text(hiding.adversary, problem.known),
+                "epsilon": hiding.epsilon,
+                "private": list(problem.private),
+                "known": list(problem.known),
+                "whole": True if hiding.whole else None,
+                "statement": guarantee + assumption_text(made.data) + checked.misfit,
             },
-            **model_claims(hiding.chain, checked),
-            "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
-            "leakage": Near(leakage, abs=_ROUNDING),
-            "utility": Near(utility, abs=_ROUNDING),
-            "blocks": Exact(blocks),
+            "mechanism": {"name": method, "theorem": redaction_mechanism(method).theorem},
+            "leakage": leakage,
+            "utility": 1 - math.fsum(design.redacted for design in solution) / problem.records,
+            "blocks": [
+                {"first": block.first, "redaction_probabilities": block.marks.tolist()}
+                for block in redacted_blocks(problem.chains, solution)
+            ],
             "data": {
-                **data_claims(made.data, hiding.chain),
-                "rows": Exact(hiding.length),
-                "private": Exact(list(hiding.private)),
-                "known": Exact(list(hiding.known)),
-                "chains": Stated([list(span) for span in problem.chains]),
+                **common["data"],
+                "rows": hiding.length,
+                "private": list(hiding.private),
+                "known": list(hiding.known),
+                "chains": [list(span) for span in problem.chains],
             },
-            "after": Stated(None if after is None else after.model_dump()),
-            "mark": Stated(problem.mark),
-            "public": Exact(public_facts(hiding.chain, hiding.length, made.data["kept"])),
-            "warnings": self.warning_claims(made, hiding.chain),
-            "ledger": self.row_claims(problem, solution, made),
+            "after": None if after is None else after.model_dump(),
+            "mark": problem.mark,
+            "public": public_facts(hiding.chain, hiding.length, made.data["kept"]),
         }
 
-    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """The guarantee, what it costs, and how likely each value of each row is redacted."""
         guarantee, blocks, data = certificate["guarantee"], certificate["blocks"], certificate["data"]
         problem, kept = self.problem(RedactionCertificate.model_validate(certificate)), data["kept"]
         named = [data[key] for key in ("by", "order", "column") if data[key] is not None]
-        claims: dict[str, Claim] = {
-            "method": Exact(certificate["mechanism"]["name"]),
-            **{key: Exact(guarantee[key]) for key in ("epsilon", "adversary", "private", "known")},
-            **{key: Near(certificate[key]) for key in ("leakage", "utility")},
-            "records": Exact(data["records"]),
-            "mark": Exact(certificate["mark"]),
-            "blocks": Exact(blocks),
-            "whole": Exact(guarantee.get("whole") is True),
-            "kept": Exact(kept),
-            "states": Exact(list(problem.hiding.chain.labels)),
-            "columns": Exact([*named, *kept]),
-            "leakage_to": Near(leakage_to_each(self.solve(problem, silent)), rel=_ROUNDING, abs=_ROUNDING),
+        repeated = {
+            "method": certificate["mechanism"]["name"],
+            **{key: guarantee[key] for key in ("epsilon", "adversary", "private", "known")},
+            **{key: certificate[key] for key in ("leakage", "utility", "mark", "blocks")},
+            "records": data["records"],
+            "whole": guarantee.get("whole") is True,
+            "kept": kept,
+            "states": list(problem.hiding.chain.labels),
+            "columns": [*named, *kept],
+            "leakage_to": leakage_to_each(self.solve(problem, silent)),
         }
         if data["rows"] > LISTED:
-            claims["redaction_probabilities"] = Exact(None)
-        elif blocks:
-            each = [[0.0] * len(blocks[0]["redaction_probabilities"][0])] * data["rows"]
-            for block in blocks:
-                first, rows = block["first"] - 1, block["redaction_probabilities"]
-                each[first : first + len(rows)] = rows
-            claims["redaction_probabilities"] = Exact(each)
-        return claims
+            return {**repeated, "redaction_probabilities": None}
+        if not blocks:
+            return repeated
+        each = [[0.0] * len(blocks[0]["redaction_probabilities"][0])] * data["rows"]
+        for block in blocks:
+            first, rows = block["first"] - 1, block["redaction_probabilities"]
+            each[first : first + len(rows)] = rows
+        return {**repeated, "redaction_probabilities": each}
 
     def charge(self, problem: RedactionRequest, solution: Designs) -> Charge:
         """What it leaks; an earlier redaction that was charged to the same data set is contained in it."""
@@ -308,7 +270,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             raise LedgerError("a redaction has one position for each private row, and no row twice")
         designs = self.solve(problem, silent)
         leakage = max(design.leakage for design in designs)
-        if leakage > facts["epsilon"] * (1 + _ROUNDING):
+        if leakage > facts["epsilon"] * (1 + ROUNDING):
             raise LedgerError(f"a redaction guarantees {facts['epsilon']:g}; recomputed it leaks {leakage:.10g}")
         own = self.charge(problem, designs)
         if charge.together is None:

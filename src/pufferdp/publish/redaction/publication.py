@@ -6,20 +6,17 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import narwhals as nw
 import numpy as np
 
 from pufferdp.basics import checks
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DeliveryError, NotApplicableError, ParameterError
-from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.redaction.design import Block, Design, RedactionProblem, redactable
-from pufferdp.data.layout import Coding, Layout, Place
+from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import (
     FLOW_ENDINGS,
     PlacedRows,
@@ -31,20 +28,17 @@ from pufferdp.data.rewrite import (
 )
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
-from pufferdp.models.base import Model
-from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.certificate import content_of
-from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, reason_of
+from pufferdp.publish.noise import Sampler, bernoulli
+from pufferdp.publish.pipeline import Charged, OddsPublication, reason_of
 from pufferdp.publish.reading import assumptions, check_moves, check_people, check_restarts
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.mechanisms import redaction_mechanism
 from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
-from pufferdp.publish.series import Series
+from pufferdp.publish.series import ReleaseOptions, as_asked
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -113,7 +107,6 @@ def redact(
     data: object,
     *,
     model: ModelLike,
-    column: str | None = None,
     private: Named | Sequence[Named],
     epsilon: float,
     keep: Sequence[str] = (),
@@ -123,29 +116,16 @@ def redact(
     adversary: str = "bdp",
     known: Sequence[int] = (),
     whole: bool = False,
-    order: str | None = None,
-    by: str | None = None,
-    restart: str | float | timedelta | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: Bins | None = None,
     mark: str = MARK,
     after: RedactionCertificate | dict[str, Any] | str | os.PathLike[str] | None = None,
     published: object = None,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> Redaction:
     """Publish a series but for what gives private records away.
 
     Args:
         data: a CSV or Parquet file, or a pandas, polars or pyarrow frame; its rows are written in their order.
         model: a Markov chain with a stationary start.
-        column: the column with states or numbers.
         private: the records to hide; the value of each is always redacted. Rows, counted from 1 as the data has them
             (``1000``, ``"100-111"``), or where ``order`` holds times, times and ranges of them, both ends included:
             ``"2024-05-03T08:00..2024-05-03T09:00"``, ``"2024-05-03"`` for the whole day, of everybody.
@@ -158,37 +138,14 @@ def redact(
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
         whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
-        order: the column that says what follows what; ``"rows"`` as in ``Series``.
-        by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is assumed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on past every gap.
-        missing: ``"refuse"``, or ``"keep"`` (a missing value is an unobserved time step).
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: refused, and ``last`` too: a redaction is of a whole series, and a segment is cut from what it writes.
-        last: the same.
-        bins: edges that turn numbers into states, where the model has none.
         mark: what stands for a redacted record; it must be no state.
         after: the certificate of an earlier redaction of the same data; its private records stay hidden, and the new
             design is for both publications together.
         published: the series that the earlier redaction published.
-        sampler: where randomness comes from; the operating system by default.
-        ledger: where the redaction is charged before anything is drawn or written: a Ledger, its file or its URL.
-        dataset: which data set of the ledger.
-        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        progress: called with a few words before each step.
+        options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
+            ``progress``, as for ``release``.
     """
-    series = Series.of(
-        data,
-        column=column,
-        order=order,
-        by=by,
-        restart=restart,
-        missing=missing,
-        independent=independent,
-        first=first,
-        last=last,
-        bins=bins,
-    )
+    series, run = as_asked(data, options)
     prior = series.model(model)
     return RedactionPublication(
         data=series.data,
@@ -206,10 +163,7 @@ def redact(
         mark=mark,
         after=None if after is None else content_of(after, "after"),
         published=published,
-        account=Account(ledger, dataset),
-        accept_misfit=accept_misfit,
-        sampler=sampler or SystemSampler(),
-        progress=progress or silent,
+        **run,
     ).publish()
 
 
@@ -228,17 +182,13 @@ class Placed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redaction]):
+class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Redaction]):
     """A redacted series on its way out."""
 
-    model: Model
-    reading: Reading
     private: PrivateRecords
     keep: tuple[str, ...]
     known: tuple[int, ...]
     whole: bool
-    epsilon: float
-    adversary: Adversary
     out: str | os.PathLike[str] | None
     overwrite: bool
     method: str | None
@@ -305,11 +255,6 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
                 "series, and keep the rows of the segment from what it writes"
             )
 
-    @property
-    def checked(self) -> CheckedGuarantee:
-        """The guarantee beside what the data said about the model."""
-        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary)
-
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""
         if self.known:
@@ -318,7 +263,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
                 "leave known= out, or the ledger",
                 value=list(self.known),
             )
-        ledger.expect(dataset, model=self.model, adversary=self.adversary)
+        super().expect(ledger, dataset)
 
     def read(self) -> Placed:
         """Where the private and the known rows stand."""
@@ -394,7 +339,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
             facts["assumptions"] = assumptions(facts, problem.hiding.chain)
-            made = self.made(self.model, facts, charged)
+            made = self.made(facts, charged)
             redaction = Redaction(
                 designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
                 rows=exact.rows.count,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -11,15 +11,13 @@ from pufferdp.data.ranges import zone_text
 from pufferdp.publish.answers.certificate import public_facts as chain_facts
 from pufferdp.publish.certificate import (
     GOES_ON,
+    AccuracyPart,
     CertificatePart,
-    DataPart,
     Guarantee,
-    LedgerPart,
-    MechanismPart,
-    ModelChecksPart,
     SealedCertificate,
     odds_guarantee,
 )
+from pufferdp.publish.fields import Near, Stated
 from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.tables.problem import TableProblem
 
@@ -40,16 +38,14 @@ class QuestionNoisePart(CertificatePart):
     """The noise of one question, before anything is divided by the records of a group."""
 
     kind: str
-    scale: float
+    scale: Annotated[float, Near()]
     balanced: bool = Field(description="whether the noise of the numbers of one group adds up to 0")
     divided: bool = Field(description="whether answer, scale and alpha are divided by the records of the group")
 
 
-class QuestionAccuracyPart(CertificatePart):
+class QuestionAccuracyPart(AccuracyPart):
     """With probability 1−beta every number of one group's answer errs by less than alpha."""
 
-    alpha: float
-    beta: float
     about: str = Field(description="what alpha is measured in")
 
 
@@ -57,9 +53,9 @@ class QuestionPart(CertificatePart):
     """A question, its share of the DP loss and its noise."""
 
     name: str
-    clip: list[float] | None
+    clip: Annotated[list[float] | None, Stated("the range that was chosen; the noise must follow from its width")]
     share: float = Field(description="of the DP loss of the table")
-    dp_loss: float = Field(description="of each record of a group, by this question")
+    dp_loss: Annotated[float, Near()] = Field(description="of each record of a group, by this question")
     labels: list[str]
     noise: QuestionNoisePart
     accuracy: QuestionAccuracyPart
@@ -71,8 +67,10 @@ class GroupsPart(CertificatePart):
 
     per: list[str]
     keys: list[str] = Field(description="the columns of the table that say which group a row is")
-    named: bool = Field(description="whether the groups were listed; otherwise they are those of the data")
-    count: int = Field(ge=1)
+    named: Annotated[bool, Stated("whether the groups were listed; what is public must follow from it")] = Field(
+        description="whether the groups were listed; otherwise they are those of the data"
+    )
+    count: Annotated[int, Stated("of a table that is not in the certificate: how many groups there are")] = Field(ge=1)
     sizes: Literal["exact", "hidden"] = Field(description="whether the table has the number of records of each group")
 
 
@@ -88,22 +86,14 @@ class TableCertificate(SealedCertificate):
     """Everything needed to check a table later, without the data."""
 
     schema_: Literal["pufferdp-table-certificate/2"] = Field(alias="schema")
-    pufferdp: str = Field(description="package version")
-    created: str
     guarantee: Guarantee
-    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
-    model_sha256: str
-    model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
-    mechanism: MechanismPart = Field(description="the leakage curve that says how large the DP loss may be")
-    dp_loss: float = Field(description="of the whole table, for each record")
+    dp_loss: Annotated[float, Near()] = Field(description="of the whole table, for each record")
     questions: list[QuestionPart]
     groups: GroupsPart
-    data: DataPart
-    public: list[str]
-    table: TablePart
-    warnings: list[str]
-    ledger: LedgerPart | None = Field(description="null where no budget was kept")
-    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+    table: Annotated[
+        TablePart,
+        Stated("the released numbers; where they are there, their hash must be theirs and they must be possible"),
+    ]
 
 
 def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:

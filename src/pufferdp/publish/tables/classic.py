@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.basics.arrays import exact_sum
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.estimate import simplex
-from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, check_released
+from pufferdp.publish.answers.queries import BoundQuery, CountQuery, FlowQuery, FunctionQuery, NumberQuery, Query
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseDistribution, Sampler, draw, in_doubles
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
@@ -23,7 +22,6 @@ from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNo
 _THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
 _MOST_DRAWS: Final = 1_000_000
 """So many draws for noise that adds up to 0 take about ten seconds."""
-_HISTOGRAMS: Final = (QueryKind.HISTOGRAM, QueryKind.FREQUENCY)
 
 
 @dataclass(frozen=True)
@@ -38,10 +36,10 @@ class ClassicQuestion(Question):
     """Whether the number of records of each group is published."""
 
     def __post_init__(self) -> None:
-        if self.query.kind in (QueryKind.FUNCTION, QueryKind.FLOW):
+        if isinstance(self.query, (FunctionQuery, FlowQuery)):
             raise QueryError(
-                f"{self.query.name} cannot be a question of a table; it must be count:STATE, histogram, frequency, sum "
-                "or mean",
+                f"{self.query.name} cannot be a question of a table; it must be count:STATE, histogram, frequency, "
+                "sum, mean or variance",
                 value=self.query.name,
             )
 
@@ -71,8 +69,8 @@ class ClassicQuestion(Question):
         """Noise of scale L/tau, rounded up."""
         bound = self._bound(model)
         distribution = self._distribution(bound, scale_of(bound.lipschitz, dp_loss))
-        if bound.range is not None:  # released sums are doubles, and no larger than that of all records
-            distribution = replace(distribution, rounding=math.ulp(records * max(map(abs, bound.range))))
+        if bound.range is not None:  # released totals are doubles, and no larger than that of all records
+            distribution = replace(distribution, rounding=math.ulp(max(map(abs, self._totals(bound, records)))))
         return QuestionNoise(
             kind=str(distribution.kind),
             scale=distribution.scale,
@@ -89,35 +87,36 @@ class ClassicQuestion(Question):
     ) -> list[Row]:
         """One draw for all groups, whose noise is independent."""
         distribution, sizes = self._distribution(self._bound(model), noise.scale), [group.size for group in groups]
-        if self.query.kind in _HISTOGRAMS:
+        if self.query.each_state:
             exact = np.array([group.histogram for group in groups]).reshape(len(groups), -1)
             noisy = noisy_rows(distribution, exact, sampler)
             return [self._divide(row, size) for row, size in zip(noisy, sizes, strict=True)]
-        if self.query.kind is QueryKind.COUNT:
-            state = model.labels.index(self.query.state or "")
+        if isinstance(self.query, CountQuery):
+            state = model.labels.index(self.query.state)
             return [(v,) for v in draw(distribution, [int(group.histogram[state]) for group in groups], sampler)]
-        low, high = self._bound(model).range or (0.0, 1.0)
-        sums = [_sum_above(low, group) for group in groups]
-        # Sums are rounded to doubles, and what that can add to a move is added to the noise.
-        ulp = math.ulp((high - low) * max([1, *sizes]))
+        bound = self._bound(model)
+        limits = [self._totals(bound, size) for size in sizes]
+        # Without its least value a total is no larger than its range, and rounding it adds little to a move.
+        above = [float(self._total(group) - Fraction(low)) for group, (low, _) in zip(groups, limits, strict=True)]
+        # Totals are rounded to doubles, and what that can add to a move is added to the noise.
+        ulp = math.ulp(max([bound.lipschitz, *(high - low for low, high in limits)]))
         wider = NoiseDistribution(
-            kind=distribution.kind, scale=distribution.scale * (1 + 6 * ulp / (high - low)), coordinates=1
+            kind=distribution.kind, scale=distribution.scale * (1 + 6 * ulp / bound.lipschitz), coordinates=1
         )
-        drawn = zip(draw(wider, sums, sampler), sizes, strict=True)
-        return [self._divide((float(Fraction(v) + size * Fraction(low)),), size) for v, size in drawn]
+        drawn = zip(draw(wider, above, sampler), sizes, limits, strict=True)
+        return [self._divide((float(Fraction(v) + Fraction(low)),), size) for v, size, (low, _) in drawn]
 
     def for_groups(self, model: Model, groups: int) -> Question:
         """With noise that can be drawn for so many groups."""
-        histogram = self.query.kind in _HISTOGRAMS
-        return replace(self, independent=histogram and takes_long(len(self.labels(model)), groups))
+        return replace(self, independent=self.query.each_state and takes_long(len(self.labels(model)), groups))
 
     def stated(self, balanced: bool) -> Question:
         """With the noise that a certificate states."""
-        return replace(self, independent=self.query.kind in _HISTOGRAMS and not balanced)
+        return replace(self, independent=self.query.each_state and not balanced)
 
     def hiding_sizes(self) -> Question:
         """With noise of its own for each count, and a mean also where a group has no record."""
-        return replace(self, independent=self.query.kind in _HISTOGRAMS, sized=False)
+        return replace(self, independent=self.query.each_state, sized=False)
 
     def estimate_each(self, model: Model, sizes: Sequence[int | None], answers: Sequence[Row]) -> list[Row]:
         """Counts between 0 and the records of a group, histograms that add up to them, sums and means in range."""
@@ -128,12 +127,10 @@ class ClassicQuestion(Question):
         values = np.array([answers[n] for n in present], dtype=float).reshape(len(present), -1)
         records = np.array([sizes[n] for n in present], dtype=float)[:, np.newaxis]
         total = np.ones_like(records) if share else records
-        if self.query.kind in _HISTOGRAMS:
+        if self.query.each_state:
             nearest = np.where(total > 0, simplex(values, total), 0.0)
-        elif self.query.kind is QueryKind.COUNT:
-            nearest = np.clip(values, 0, records)
         else:
-            low, high = self._bound(model).range or (0.0, 1.0)
+            low, high = self.query.limits(self._bound(model).range, 1) or (0.0, 1.0)
             nearest = np.clip(values, low * total, high * total)
         out = list(answers)
         for n, row in zip(present, nearest.tolist(), strict=True):
@@ -142,8 +139,8 @@ class ClassicQuestion(Question):
 
     def _estimate_unsized(self, model: Model, answers: Sequence[Row]) -> list[Row]:
         """Counts of 0 or more and means in range, where nobody knows how many records a group has."""
-        low, high = (0.0, math.inf) if self.query.counts_states else self._bound(model).range or (0.0, 1.0)
-        if self.query.kind is QueryKind.SUM:
+        low, high = self.query.limits(self._bound(model).range, 1) or (0.0, 1.0)
+        if not self.query.averaged:
             low, high = (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
         values = np.clip(np.array(answers, dtype=float), low, high)
         return [tuple(row) for row in values.tolist()]
@@ -157,7 +154,7 @@ class ClassicQuestion(Question):
             return
         if any(value is None for value in answer):
             raise QueryError(f"the answer to {self.name} is missing in a group with records")
-        check_released(self.query, records or 0, answer, balanced)
+        self.query.check_released(records or 0, answer, balanced)
 
     def _bound(self, model: Model) -> BoundQuery:
         """The query before it is divided by the records of a group: as if there were one."""
@@ -168,6 +165,18 @@ class ClassicQuestion(Question):
         if not bound.balanced or self.independent or distribution.counts_scale > LARGEST_SCALE:
             return distribution
         return NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
+
+    def _totals(self, bound: BoundQuery, records: int) -> tuple[float, float]:
+        """Between what the answer lies before it is divided by the records of its group."""
+        low, high = self.query.limits(bound.range, records) or (0.0, 1.0)
+        times = records if self.query.averaged else 1
+        return low * times, high * times
+
+    def _total(self, group: GroupRecords) -> Fraction:
+        """The exact answer for a group before it is divided."""
+        assert isinstance(self.query, NumberQuery)
+        assert group.numbers is not None
+        return self.query.total(group.numbers)
 
     def _divide(self, numbers: Row, size: int) -> Row:
         if self.query.divided is None:
@@ -182,15 +191,6 @@ def scale_of(lipschitz: float, dp_loss: float) -> float:
     while Fraction(lipschitz) > Fraction(scale) * Fraction(dp_loss):
         scale = math.nextafter(scale, math.inf)
     return scale
-
-
-def _sum_above(low: float, group: GroupRecords) -> float:
-    """The sum of what a group's numbers are above the lower end of their range, correctly rounded.
-
-    Without the lower end the sum is no larger than its range, so that rounding it adds little to a move.
-    """
-    assert group.numbers is not None
-    return float(exact_sum(group.numbers) - group.size * Fraction(low))
 
 
 def takes_long(numbers: int, groups: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import PAIR_MARK, Model
-from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.queries import HistogramQuery, Query
 from pufferdp.publish.tables.classic import ClassicQuestion
 
 
@@ -20,7 +20,7 @@ from pufferdp.publish.tables.classic import ClassicQuestion
 class CrossQuestion(ClassicQuestion):
     """The histogram of pairs, shown with a row for each state of the first column."""
 
-    query: Query = field(default_factory=lambda: Query(kind=QueryKind.HISTOGRAM))
+    query: Query = field(default_factory=HistogramQuery)
 
     @classmethod
     def parse(cls, text: str, clip: tuple[float, float] | None) -> CrossQuestion:

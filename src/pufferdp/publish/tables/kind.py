@@ -6,32 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, cast
 
-from pufferdp.basics import checks
-from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.answers.problem import StatedNoise
-from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA
-from pufferdp.publish.kind import (
-    UNPROVABLE,
-    Claims,
-    Exact,
-    Formed,
-    Kind,
-    Made,
-    Near,
-    Stated,
-    data_claims,
-    differences,
-    is_digest,
-    model_claims,
-    stated_ranges,
-)
-from pufferdp.publish.pipeline import Reading
-from pufferdp.publish.stated_reading import stated_lengths
+from pufferdp.publish.answers.mechanisms.baselines import CURVE
+from pufferdp.publish.answers.problem import Problem, StatedNoise
+from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA, is_digest
+from pufferdp.publish.fields import NEAR, differences
+from pufferdp.publish.kind import Kind, Made, stated_ranges
+from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.tables.certificate import (
     MOST_CELLS,
     TableCertificate,
@@ -46,9 +31,6 @@ from pufferdp.publish.tables.questions import Question, QuestionNoise, Row
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 from pufferdp.publish.verdict import certified_table_verdicts
 
-CURVE: Final = "curve-"
-"""What mechanisms that are curves begin with."""
-
 
 class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     """Tables: several questions of every group."""
@@ -57,14 +39,6 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     certificate = TableCertificate
     ledger_kinds = ("table",)
     released = "table"
-    unprovable: ClassVar[Mapping[str, str]] = {
-        **UNPROVABLE,
-        "table": "the released numbers; where they are there, their hash must be theirs and they must be possible",
-        "questions.accuracy.beta": "the probability that was chosen; alpha must follow from it",
-        "questions.clip": "the range that was chosen; the noise must follow from its width",
-        "groups.count": "of a table that is not in the certificate: how many groups there are",
-        "groups.named": "whether the groups were listed; what is public must follow from it",
-    }
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "facts.per": "disjoint groups cost what one costs, whatever tells them apart",
@@ -73,33 +47,26 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         "facts.split": "the loss is that of all queries together",
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
     }
-    row_words: ClassVar[Mapping[str, str]] = {
-        "dp_loss": "a table was charged {stated}; recomputed it is {true}",
-        **dict.fromkeys(("longest", "width", "epsilon"), "the facts of a table do not go with its length or guarantee"),
-    }
 
     def problem(self, certificate: TableCertificate, **more: Any) -> TableProblem:
         """What was asked."""
         c = certificate
-        model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
+        model = model_from_dict(c.model)
+        chains = Problem.chains_stated(c, model)
         if not c.questions:
             raise CertificateError("questions is empty; a table has at least one")
-        Reading.stated(c.data).check_stated(model, lengths)
+        check_stated(c.data, model, chains["lengths"])
         grouping = Grouping.of_words(c.groups.per)
         if grouping.person and c.data.by is None:
             raise CertificateError("groups.per is person, and data.by names no column that tells people apart")
         if c.groups.named:
             grouping = replace(grouping, named=_stated_names(c))
         return TableProblem(
-            model=model,
+            **chains,
             questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
             grouping=grouping,
             split=tuple(q.share for q in c.questions),
-            lengths=lengths,
             epsilon=c.guarantee.epsilon,
-            adversary=checks.adversary(c.guarantee.adversary),
-            part=c.data.part is True,
-            unobserved=c.data.dropped + c.data.unobserved > 0,
             beta=c.questions[0].accuracy.beta,
             stated=StatedNoise(sigma=1 / c.dp_loss if c.dp_loss > 0 else 0.0),
             curve=c.mechanism.name.removeprefix(CURVE),
@@ -112,52 +79,50 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         progress("calibrating")
         return solve_table(problem)
 
-    def claims(self, problem: TableProblem, solution: TableNoise, made: Made) -> Claims:
-        """Every field of the certificate, in its order."""
-        facts, grouping, stated = made.data, problem.grouping, made.stated
-        table = None if made.released["rows"] is None else _table(made.released)
+    def content(self, problem: TableProblem, solution: TableNoise, made: Made) -> dict[str, Any]:
+        """The content of the certificate, made from the problem and the table."""
+        facts, grouping, stated, released = made.data, problem.grouping, made.stated, made.released
+        table = None if released["rows"] is None else _table(released)
         columns = (*grouping.keys(facts["by"]), RECORDS, *problem.columns())
         if table is not None:
             check_rows(problem, solution, table, facts["records"])
-        count = len(table.rows) if table is not None else made.released.get("count")
-        count = stated["groups"]["count"] if table is None and stated is not None else count
+        elif not is_digest(released["sha256"]):
+            raise CertificateError(f"table.sha256 is {released['sha256']!r}; it must be the hash of a table")
+        count = released.get("count") if stated is None else stated["groups"]["count"]
+        count = count if table is None else len(table.rows)
         cells = (count or 1) * len(columns)
         if (table is None) != (cells > MOST_CELLS) and stated is not None:
             raise CertificateError(
                 f"a table of {cells:,} cells is in its certificate up to {MOST_CELLS:,}, or its hash"
             )
         return {
-            **self.head_claims(made),
+            **self.common(
+                problem, solution, made, problem.model, checked=problem.checked, within_bins=within_bins(problem)
+            ),
             "guarantee": {
-                "adversary": Exact(str(problem.adversary)),
-                "knows": Exact(problem.adversary.knows),
-                "epsilon": Exact(problem.epsilon),
-                "secrets": Exact(SECRETS),
-                "framework": Exact(None),
-                "statement": Exact(statement(problem, facts) + problem.checked.misfit),
+                "adversary": str(problem.adversary),
+                "knows": problem.adversary.knows,
+                "epsilon": problem.epsilon,
+                "secrets": SECRETS,
+                "framework": None,
+                "statement": statement(problem, facts) + problem.checked.misfit,
             },
-            **model_claims(problem.model, problem.checked),
-            "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
-            "dp_loss": Near(solution.dp_loss),
-            "questions": Near([question_part(problem, solution, n) for n in range(len(problem.questions))]),
+            "mechanism": {"name": f"{CURVE}{solution.curve}", "theorem": solution.theorem},
+            "dp_loss": solution.dp_loss,
+            "questions": [question_part(problem, solution, n) for n in range(len(problem.questions))],
             "groups": {
-                "per": Exact(grouping.per),
-                "keys": Exact(list(grouping.keys(facts["by"]))),
-                "named": Stated(grouping.named is not None),
-                "count": Stated(count) if table is None else Exact(count),
-                "sizes": Exact(problem.sizes),
+                "per": grouping.per,
+                "keys": list(grouping.keys(facts["by"])),
+                "named": grouping.named is not None,
+                "count": count,
+                "sizes": problem.sizes,
             },
-            "data": data_claims(facts, problem.model, within_bins=within_bins(problem)),
-            "public": Exact(public_facts(problem, facts)),
+            "public": public_facts(problem, facts),
             "table": {
-                "columns": Exact(list(columns)),
-                "rows": Stated(made.released["rows"]),
-                "sha256": Formed(made.released["sha256"], form=is_digest, must="the hash of a table")
-                if table is None
-                else Exact(table.sha256),
+                "columns": list(columns),
+                "rows": released["rows"],
+                "sha256": released["sha256"] if table is None else table.sha256,
             },
-            "warnings": self.warning_claims(made, problem.model),
-            "ledger": self.row_claims(problem, solution, made),
         }
 
     def verify(
@@ -198,7 +163,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             return [f"{min(strange)} is a field that nothing is known about"]
         beside = {name: output[name] for name in ("table", "estimate") if name in output}
         verdicts = [verdict.to_dict() for verdict in certified_table_verdicts(certificate)]
-        wrong = differences({"verdicts": Near(verdicts)}, {"verdicts": output.get("verdicts", verdicts)})
+        wrong = differences({"verdicts": output.get("verdicts", verdicts)}, {"verdicts": verdicts}, {"": NEAR})
         try:
             tables = {name: _table(raw) for name, raw in beside.items()}
             table = tables.get("table") or _table(certificate["table"])
@@ -209,7 +174,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             return [f"{' and '.join(beside)} cannot be read as a table: {type(error).__name__}"] if beside else []
         if "estimate" not in tables:
             return wrong
-        return wrong + differences({"estimate": Near(nearest.to_dict())}, {"estimate": tables["estimate"].to_dict()})
+        return wrong + differences(tables["estimate"].to_dict(), nearest.to_dict(), {"": NEAR}, "estimate")
 
     def as_stated(self, solution: TableNoise, stated: Mapping[str, Any]) -> TableNoise:
         """With the DP loss of the certificate."""
@@ -217,11 +182,10 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
 
     def charge(self, problem: TableProblem, solution: TableNoise) -> Charge:
         """Its DP loss on every record that was read, once: groups share none."""
-        endless = problem.part or problem.unobserved
         return Charge(
             kind="table",
             dp_loss=solution.dp_loss,
-            longest=MOST_RECORDS if endless else problem.chains.longest,
+            longest=problem.chains.charged_records,
             epsilon=problem.epsilon,
             facts={
                 "per": problem.grouping.per,
@@ -230,9 +194,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
                 "split": list(problem.split),
                 "mechanism": f"{CURVE}{solution.curve}",
                 "epsilon": problem.epsilon,
-                "lengths": [list(pair) for pair in problem.lengths],
-                **({"part": True} if problem.part else {}),
-                **({"unobserved": True} if problem.unobserved else {}),
+                **problem.chains.chain_facts(),
             },
             model=model_digest(problem.model),
             adversary=str(problem.adversary),
@@ -246,15 +208,11 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         facts = charge.facts
         clips = [_clip(clip) for clip in facts["clip"]]
         problem = TableProblem(
-            model=model,
+            **Problem.chains_charged(charge, model),
             questions=tuple(parse_question(q, clip=clip) for q, clip in zip(facts["queries"], clips, strict=True)),
             grouping=Grouping.of_words(facts["per"]),
             split=tuple(facts["split"]),
-            lengths=tuple((a, b) for a, b in facts["lengths"]),
             epsilon=facts["epsilon"],
-            adversary=checks.adversary(charge.adversary),
-            part=facts.get("part") is True,
-            unobserved=facts.get("unobserved") is True,
             stated=StatedNoise(sigma=1 / charge.dp_loss if charge.dp_loss > 0 else 0.0),
             curve=facts["mechanism"].removeprefix(CURVE),
             ranges=charge.ranges,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pufferdp.basics.errors import QueryError
-from pufferdp.publish.answers.queries import Query, QueryKind, near_query
+from pufferdp.publish.answers.queries import NumberQuery, Query, near_query, query_kind, query_kinds
 from pufferdp.publish.tables.classic import ClassicQuestion
 from pufferdp.publish.tables.cross import CrossQuestion
 from pufferdp.publish.tables.quantiles import KINDS, QuantileQuestion
@@ -14,30 +14,32 @@ from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.transitions import TransitionsQuestion
 
 Clip = tuple[float, float] | None
-_CLASSIC: Final = ("count", "histogram", "frequency", "sum", "mean")
 
 
 def _classic(text: str, clip: Clip) -> Question:
-    kind = text.partition(":")[0]
-    numbers = kind in (QueryKind.SUM, QueryKind.MEAN)
+    kind = query_kind(text.partition(":")[0])
+    numbers = kind is not None and issubclass(kind, NumberQuery)
     return ClassicQuestion(Query.parse(text, clip=clip if numbers else None))
 
 
 PARSERS: Final[dict[str, Callable[[str, Clip], Question]]] = {
-    **dict.fromkeys(_CLASSIC, _classic),
     **dict.fromkeys(KINDS, QuantileQuestion.parse),
     "transitions": TransitionsQuestion.parse,
     "cross": CrossQuestion.parse,
 }
-"""By the part of a name before its colon. A parser gets the whole name and the clipping range, and refuses either."""
+"""By the part of a name before its colon. A parser gets the whole name and the clipping range, and refuses either.
+Queries of ``publish/answers`` come before them."""
 
 
 def parse_question(text: str, *, clip: Clip = None) -> Question:
     """The question of this name; ``clip`` is for those that read numbers."""
     kind = text.partition(":")[0]
+    if query_kind(kind) is not None:
+        return _classic(text, clip)
     if kind not in PARSERS:
-        known = ", ".join(name for name in PARSERS if name != "count")
-        hint = near_query(text, PARSERS)
+        parsers = {**query_kinds(), **PARSERS}
+        known = ", ".join(name for name in parsers if name not in ("count", "flow"))
+        hint = near_query(text, parsers)
         raise QueryError(f"query is {text!r}; it must be one of count:STATE, {known}, flow{hint}", value=text)
     return PARSERS[kind](text, clip)
 

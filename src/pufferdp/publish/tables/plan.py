@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 from pufferdp.basics import checks
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import read_distance
-from pufferdp.models.base import Lengths
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.answers.plan import count_lengths
+from pufferdp.publish.answers.mechanisms.baselines import CURVE
+from pufferdp.publish.answers.plan import PlannedChains, count_lengths, planned
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.tables.groups import PERIODS, Grouping
 from pufferdp.publish.tables.parsing import as_queries, parse_questions
@@ -51,7 +51,7 @@ class TablePlan(Paged):
             **({"part": True} if p.part else {}),
             **({"unobserved": True} if p.unobserved else {}),
             "adversary": str(p.adversary),
-            "mechanism": f"curve-{self.noise.curve}",
+            "mechanism": f"{CURVE}{self.noise.curve}",
             "dp_loss": self.noise.dp_loss,
             "sizes": p.sizes,
             "queries": [self._question(n) for n in range(len(p.questions))],
@@ -88,17 +88,14 @@ def plan_table(
     query: str | Query | Question | Sequence[str | Query | Question],
     *,
     epsilon: float,
-    length: int | None = None,
-    lengths: Sequence[int] | Lengths | None = None,
     per: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
     adversary: str = "bdp",
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
-    part: bool = False,
-    unobserved: bool = False,
     sizes: str = "exact",
     progress: Progress | None = None,
+    **chains: Unpack[PlannedChains],
 ) -> TablePlan:
     """Plan a table: all its questions together, on one budget.
 
@@ -106,26 +103,23 @@ def plan_table(
         model: a chain, a clock, a hidden chain or a class of them.
         query: one question or several, by name as on the command line.
         epsilon: the guarantee of the whole table.
-        length: records in one chain; or
-        lengths: records in each of several independent chains.
         per: ``person``, a public column, ``day``, ``hour`` or ``week``, as for a release.
         split: the weight of each question in the DP loss; all the same by default.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of sums and means.
-        part: whether the chains are parts of series that go on before and after them.
-        unobserved: whether records are missing between those that will be read.
         sizes: ``hidden`` for a table without the number of records of each group.
         progress: called with a few words before each step.
+        chains: ``length``, ``lengths``, ``part`` and ``unobserved``, as in ``PlannedChains``.
     """
-    model = as_model(model)
+    model, (part, unobserved) = as_model(model), planned(chains)
     questions = parse_questions(as_queries(query), clip=clip)
     problem = TableProblem(
         model=model,
         questions=questions,
         grouping=Grouping.parse(per, "person"),
         split=shares_of(split or (), len(questions)),
-        lengths=count_lengths(model, length, lengths),
+        lengths=count_lengths(model, chains.get("length"), chains.get("lengths")),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         part=part,

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pufferdp.basics import checks
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.ranges import Ranges
-from pufferdp.models.base import Lengths, Model
+from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.publish.answers.queries import Query, state_values
-from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import read_keyed
-from pufferdp.publish.series import Series
+from pufferdp.publish.pipeline import Charged, OddsPublication
+from pufferdp.publish.reading import WasRead, read_keyed
+from pufferdp.publish.series import Run, Series
 from pufferdp.publish.tables.certificate import IRREGULAR, MOST_CELLS, TableCertificate
 from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records, regular_step
 from pufferdp.publish.tables.kind import KIND, nearest_table
 from pufferdp.publish.tables.parsing import parse_questions
-from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, check_sizes, shares_of
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_sizes, shares_of
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.ledger import Ledger
+    pass
 
 ReserveSpace = Callable[[int], object]
 """Reserves space on disk for so many bytes; called before the charge, and refuses where there is none."""
@@ -89,122 +83,84 @@ def release_table(
     adversary: str = "bdp",
     clip: tuple[float, float] | None = None,
     beta: float = 0.05,
-    sampler: Sampler | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    accept_misfit: bool = False,
     reserved_space: ReserveSpace | None = None,
-    progress: Progress | None = None,
+    **run: Unpack[Run],
 ) -> TableRelease:
     """Release the answers to one or several questions for every group, as one table.
 
-    Args:
-        series: the data, and how they are read.
-        model: a chain, a clock, a hidden chain or a class of them.
-        query: one question or several, by name as on the command line.
-        epsilon: the guarantee of the whole table.
-        per: ``person``, a public column, ``day``, ``hour`` or ``week``, or one of the first two and a period.
-        groups: the people or the values of the column that get a row; without them those in the data do.
-        split: the weight of each question in the DP loss; all the same by default.
-        sizes: ``exact`` publishes how many records each group has, ``hidden`` does not.
-        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        clip: range of the numbers of sums and means.
-        beta: accuracy is certified at probability 1−beta.
-        sampler: where noise comes from; the operating system by default.
-        ledger: where the table is charged before its noise is drawn: a Ledger, its file or its URL.
-        dataset: which data set of the ledger.
-        accept_misfit: release although the data contradict the model; the guarantee and the certificate state it.
-        reserved_space: called with about how many bytes the table has as CSV, before it is charged; may refuse.
-        progress: called with a few words before each step.
+    ``reserved_space`` is called with about how many bytes the table has as CSV, before it is charged, and may refuse.
+    The other parameters are those of ``pufferdp.release``.
     """
     several: list[Any] = list(query) if isinstance(query, (list, tuple)) else [query]
     prior = series.model(model)
-    return TablePublication(
-        data=series.data,
+    reading = series.reading(prior)
+    asked = TableProblem(
         model=prior,
-        reading=series.reading(prior),
         questions=parse_questions(several, clip=clip),
         grouping=Grouping.parse(per, series.by, groups),
         split=shares_of(split or (), len(several)),
-        sizes=check_sizes(sizes),
+        lengths=((1, 1),),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
+        part=reading.is_part,
         beta=beta,
-        account=Account(ledger, dataset),
-        accept_misfit=accept_misfit,
-        sampler=sampler or SystemSampler(),
+        sizes=check_sizes(sizes),
+    )
+    return TablePublication(
+        data=series.data,
+        model=prior,
+        reading=reading,
+        asked=asked,
+        epsilon=asked.epsilon,
+        adversary=asked.adversary,
         reserve_space=reserved_space or (lambda size: None),
-        progress=progress or silent,
+        **run,
     ).publish()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ExactTable:
-    """What was read. Never printed: ``facts`` alone is public."""
+class ExactTable(WasRead):
+    """What a table reads: the records of each group."""
 
     groups: Groups
-    lengths: Lengths
-    unobserved: bool
-    facts: dict[str, Any]
-    """How the data was read: public."""
-    ranges: Ranges
     regular: bool
     """Whether records come at a regular time step, as far as times are known."""
 
-    def __repr__(self) -> str:
-        return f"ExactTable({self.facts})"
-
 
 @dataclass(frozen=True, kw_only=True)
-class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRelease]):
+class TablePublication(OddsPublication[TableProblem, TableNoise, ExactTable, TableRelease]):
     """A table on its way out."""
 
-    model: Model
-    reading: Reading
-    questions: tuple[Question, ...]
-    grouping: Grouping
-    split: tuple[float, ...]
-    epsilon: float
-    adversary: Adversary
-    sizes: str = "exact"
-    beta: float = 0.05
+    asked: TableProblem
+    """What is asked, of chains that nobody has read yet."""
     reserve_space: ReserveSpace = field(default=lambda size: None)
 
     kind = KIND
+    widens = True
 
     def check(self) -> None:
         """Refuse questions, groups, a guarantee or a way of reading that do not go with the model."""
-        check_model(self.model)
-        names = (*self.grouping.keys(self.reading.by), RECORDS, *self._columns())
+        names = (*self.asked.grouping.keys(self.reading.by), RECORDS, *self.asked.columns())
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ParameterError(f"the table would have two columns {twice!r}; rename the one in the data", value=twice)
-        check_period(self.grouping, self.reading.order)
+        check_period(self.asked.grouping, self.reading.order)
         self.reading.check(self.model)
-        replace(self.reading.layout, group=self.grouping.column)
-
-    @property
-    def checked(self) -> CheckedGuarantee:
-        """The guarantee beside what the data said about the model."""
-        return CheckedGuarantee(model=self.model, epsilon=self.epsilon, adversary=self.adversary, widens=True)
-
-    def expect(self, ledger: Ledger, dataset: str) -> None:
-        """The data set must be for this model and this adversary."""
-        ledger.expect(dataset, model=self.model, adversary=self.adversary)
+        replace(self.reading.layout, group=self.asked.grouping.column)
 
     def read(self) -> ExactTable:
         """The records of each group; they stay inside the publication."""
         self.progress("reading")
-        layout = replace(self.reading.layout, group=self.grouping.column)
+        layout = replace(self.reading.layout, group=self.asked.grouping.column)
         clip = self._data_clip
         exact, keyed = read_keyed(self.data, self.model, layout, clip)
         self.progress("grouping")
         values = None if clip is not None else state_values(self.model)
-        range_ = next((question.clip for question in self.questions if question.clip is not None), None)
+        range_ = next((question.clip for question in self.asked.questions if question.clip is not None), None)
         if values is not None and range_ is not None:
             values = tuple(min(max(value, range_[0]), range_[1]) for value in values)
         return ExactTable(
-            groups=group_records(self.grouping, keyed, len(self.model.labels), values),
+            groups=group_records(self.asked.grouping, keyed, len(self.model.labels), values),
             lengths=exact.lengths,
             unobserved=exact.unobserved,
             facts=exact.facts,
@@ -215,35 +171,24 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
     @property
     def _data_clip(self) -> tuple[float, float] | None:
         """The range of numbers that are read from the data; None where no question reads any."""
-        return next((q.clip for q in self.questions if q.reads_numbers(self.model)), None)
+        return next((q.clip for q in self.asked.questions if q.reads_numbers(self.model)), None)
 
     def problem(self, exact: ExactTable) -> TableProblem:
         """For the chains that were read."""
-        questions = tuple(q.for_groups(self.model, len(exact.groups.keys)) for q in self.questions)
-        return replace(self._problem_for(exact.lengths, exact.unobserved), questions=questions, ranges=exact.ranges)
-
-    def _problem_for(self, lengths: Lengths, unobserved: bool = False) -> TableProblem:
-        return TableProblem(
-            model=self.model,
-            questions=self.questions,
-            grouping=self.grouping,
-            split=self.split,
-            lengths=lengths,
-            epsilon=self.epsilon,
-            adversary=self.adversary,
-            part=self.reading.is_part,
-            unobserved=unobserved,
-            beta=self.beta,
-            sizes=self.sizes,
+        return replace(
+            self.asked,
+            questions=tuple(q.for_groups(self.model, len(exact.groups.keys)) for q in self.asked.questions),
+            lengths=exact.lengths,
+            unobserved=exact.unobserved,
+            ranges=exact.ranges,
         )
 
     def reserved_space(self, exact: ExactTable) -> AbstractContextManager[object]:
         """About what the table needs as CSV."""
-        self.reserve_space(24 * len(exact.groups.keys) * (len(self.grouping.per) + 1 + len(self._columns())) + 65_536)
+        self.reserve_space(
+            24 * len(exact.groups.keys) * (len(self.asked.grouping.per) + 1 + len(self.asked.columns())) + 65_536
+        )
         return nullcontext()
-
-    def _columns(self) -> tuple[str, ...]:
-        return self._problem_for(((1, 1),)).columns()
 
     def draw(self, problem: TableProblem, solution: TableNoise, exact: ExactTable, charged: Charged) -> TableRelease:
         """The noisy answers of all groups with their certificate."""
@@ -253,7 +198,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             question.measure_each(self.model, groups.records, noise, self.sampler)
             for question, noise in zip(problem.questions, solution.questions, strict=True)
         ]
-        columns = (*self.grouping.keys(self.reading.by), RECORDS, *problem.columns())
+        columns = (*self.asked.grouping.keys(self.reading.by), RECORDS, *problem.columns())
         sizes = [None] * len(groups.keys) if problem.hides_sizes else groups.sizes
         table = ReleasedTable(columns, _rows(groups.keys, sizes, answers))
         with charged.certifying(table, lambda: f"the noisy table is {[list(columns), *map(list, table.rows)]}"):
@@ -265,8 +210,8 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
                 "count": len(table.rows),
             }
             self.announce("certifying")
-            informative = bool(self.grouping.per) and not exact.regular and not problem.hides_sizes
-            made = self.made(self.model, exact.facts, charged, released, [IRREGULAR] * informative)
+            informative = bool(self.asked.grouping.per) and not exact.regular and not problem.hides_sizes
+            made = self.made(exact.facts, charged, released, [IRREGULAR] * informative)
             certificate = self.kind.certify(problem, solution, made)
             return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
 

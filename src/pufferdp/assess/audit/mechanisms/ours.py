@@ -19,7 +19,7 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.redaction.design import Design
 from pufferdp.models.base import Model
 from pufferdp.models.simulate import draw_moves
-from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.flips.plan import flip_bound, flip_chains
 
 Records = npt.NDArray[np.float64] | npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class NoisyQuery:
 
     def leakage(self, adversary: Adversary) -> tuple[float | None, float | None]:
         """Exactly for a count, a sum or a mean; otherwise only curves speak."""
-        if self.model.real_valued or self.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        if self.model.real_valued or self.query.each_state:
             return None, None
         length = self.records if self.model.needs_length else None
         report = leakage_of(
@@ -106,7 +106,7 @@ class NoisyQuery:
 
     @property
     def _share(self) -> float:
-        return 1 / self.records if self.query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1.0
+        return float(self.query.share(self.records))
 
     def _answers(self, records: Records) -> Outputs:
         share = self._share
@@ -126,7 +126,7 @@ class NoisyQuery:
     @cached_property
     def _columns(self) -> Floats:
         """What each label adds to each number of the answer."""
-        if self.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        if self.query.each_state:
             return np.eye(self.model.size)
         return np.array(self.query.numbers(self.model), dtype=float)[:, None]
 

@@ -18,6 +18,9 @@ from pufferdp.publish.answers.problem import (
     refuse_own_secrets,
 )
 
+CURVE: Final = "curve-"
+"""What mechanisms that are curves begin with."""
+
 
 class PerRecord(Mechanism):
     """Noise L/ε, as if records were independent: what differential privacy asks for, and not enough here."""
@@ -132,7 +135,7 @@ class CurveNoise(Mechanism):
 
     def __init__(self, name: str) -> None:
         self.curve = name
-        self.name = f"curve-{name}"
+        self.name = f"{CURVE}{name}"
 
     def spared_by(self, problem: Problem) -> str | None:
         """The mechanism that makes the bound for any algorithm needless where that bound takes minutes."""

@@ -29,7 +29,7 @@ from pufferdp.models.clock import clock_of
 from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.distributions import Given, Grid, answer_distributions, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.answers.queries import CountQuery
 
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
@@ -40,7 +40,6 @@ _MOST_STATES: Final = 8
 """Windows of chains with more states take minutes."""
 _MOST_WINDOWS: Final = 50
 """Chains of a class times different lengths: each takes some ten milliseconds, some ten times."""
-_NUMBERS: Final = (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN)
 _SPARE: Final = 1e-10
 """More than rounding can take from a leakage: it is left over, so the noise is wider by it."""
 _LEAST_SPARE: Final = 2e-12
@@ -79,8 +78,7 @@ class ExactLaplace(Mechanism):
 
 def is_one_count(problem: Problem) -> bool:
     """Whether the answer is a count: asked for by name, or as a histogram of two states whose noise adds up to 0."""
-    kind = problem.query.kind
-    return kind is QueryKind.COUNT or (problem.balanced and len(problem.bound.labels) == 2)
+    return isinstance(problem.query, CountQuery) or (problem.balanced and len(problem.bound.labels) == 2)
 
 
 def leaks_its_loss(problem: Problem) -> bool:
@@ -278,7 +276,7 @@ class ExactLeakage:
         numbers = problem.query.numbers(problem.model) or ()
         value = dict(zip(problem.model.labels, numbers, strict=True))
         least = math.fsum(min(value[s] for s in problem.states_at(i)) for i in records)
-        share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
+        share = float(problem.query.share(problem.records))
         return least * share + steps * float(self._grid.unit)
 
 
@@ -416,7 +414,7 @@ def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) 
 
 def number_grid(problem: Problem) -> Grid:
     """An answer of one number in whole steps, or the reason why its leakage is not computed."""
-    if problem.query.kind not in _NUMBERS and not is_one_count(problem):
+    if not problem.query.adds_up and not is_one_count(problem):
         raise NotApplicableError(
             "is worked out for one number: a count, a histogram of two states, a sum or a mean of states with values"
         )

@@ -25,7 +25,7 @@ from pufferdp.publish.answers.problem import (
     Problem,
     refuse_own_secrets,
 )
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.answers.queries import CountQuery, FunctionQuery
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind, gaussian_delta, gaussian_rho
 
 _TRIES: Final = 40
@@ -68,9 +68,10 @@ class GaussianTight(Mechanism):
 def _move(problem: Problem) -> float:
     """The most that one record moves the answer in L2, counts in counts, rounded up."""
     if not problem.query.counts_states:
-        return problem.query.euclidean or problem.bound.lipschitz
+        euclidean = problem.query.euclidean if isinstance(problem.query, FunctionQuery) else None
+        return euclidean or problem.bound.lipschitz
     # A record that changes leaves one bin and enters another.
-    return 1.0 if problem.query.kind is QueryKind.COUNT else math.nextafter(math.sqrt(2), math.inf)
+    return 1.0 if isinstance(problem.query, CountQuery) else math.nextafter(math.sqrt(2), math.inf)
 
 
 def _noise(problem: Problem, move: float) -> tuple[float, float, float]:

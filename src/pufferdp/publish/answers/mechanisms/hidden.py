@@ -11,7 +11,7 @@ from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.hidden import HiddenSeries, is_hidden
 from pufferdp.publish.answers.mechanisms.exact import number_grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.answers.queries import CountQuery
 
 _MOST_PAIRS: Final = 400
 """Pairs of hidden states, over all slots of a period: 20 hidden states take about ten seconds."""
@@ -30,7 +30,7 @@ def bounds_count(problem: Problem) -> bool:
         return False
     kernels, shown, _ = model.hidden_steps
     pairs = len(kernels) * len(shown) ** 2
-    return problem.query.kind is QueryKind.COUNT and _MANY_PAIRS < pairs <= _MOST_PAIRS
+    return isinstance(problem.query, CountQuery) and _MANY_PAIRS < pairs <= _MOST_PAIRS
 
 
 class LaplaceHidden(Mechanism):

@@ -14,7 +14,7 @@ from pufferdp.models.chain import chains_of
 from pufferdp.publish.answers.distributions import Grid, answer_distributions, chain_products, grid
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
-from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.answers.queries import CountQuery
 from pufferdp.publish.noise_table import MOST_SHARES, NoiseTable
 
 WORTH_IT: Final = 2.0
@@ -44,7 +44,7 @@ class ExactOptimal(Mechanism):
 
     def tried(self, problem: Problem) -> bool:
         """In plans for a count over a chain, from the epsilon on where it is worth it."""
-        series = problem.query.kind is QueryKind.COUNT and bool(chains_of(problem.model))
+        series = isinstance(problem.query, CountQuery) and bool(chains_of(problem.model))
         return series and problem.epsilon >= WORTH_IT
 
     def calibrate(self, problem: Problem) -> Calibration:
@@ -59,7 +59,7 @@ class ExactOptimal(Mechanism):
 
 def _refuse(problem: Problem) -> None:
     refuse_own_secrets(problem)
-    if problem.query.kind is not QueryKind.COUNT:
+    if not isinstance(problem.query, CountQuery):
         raise NotApplicableError("is worked out for one count")
     chains = chains_of(problem.model)
     if not chains:

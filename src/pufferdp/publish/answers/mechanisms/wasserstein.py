@@ -15,7 +15,6 @@ from pufferdp.bounds.distributions.wasserstein import MOST_POINTS, Pairs, WorstP
 from pufferdp.models.chain import chains_of
 from pufferdp.publish.answers.distributions import Given, answer_distributions, chain_products
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, Transport, refuse_known_records
-from pufferdp.publish.answers.queries import QueryKind
 
 _BATCH: Final = 2_000_000
 """Masses looked at together."""
@@ -36,7 +35,7 @@ class Wasserstein(Mechanism):
         Laplace noise of scale W/ε keeps the guarantee, and exact-laplace is the least that does.
         """
         chains = chains_of(problem.model)
-        number = problem.query.kind in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) and problem.secrets is None
+        number = problem.query.adds_up and problem.secrets is None
         if not number or not chains or any(chain.any_start for chain in chains):
             return True
         return problem.adversary is not Adversary.PUFFERFISH or chain_products(problem) <= _MOMENT

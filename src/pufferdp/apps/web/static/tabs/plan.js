@@ -17,6 +17,7 @@ const QUERIES = [
   ["count", "How often does one state occur?"],
   ["sum", "What do the numbers add up to?"],
   ["mean", "What is the mean of the numbers?"],
+  ["variance", "What is the variance of the numbers?"],
 ];
 
 export async function make(panel, shared) {
@@ -87,7 +88,7 @@ export async function make(panel, shared) {
     const names = model?.states ?? [];
     const kept = state.value;
     fill(state, names.map((name) => [name, name]), kept);
-    const numbers = ["sum", "mean"].includes(query.value);
+    const numbers = ["sum", "mean", "variance"].includes(query.value);
     stateField.hidden = query.value !== "count";
     clipField.hidden = !numbers || Boolean(model?.numbers);
     lengthField.hidden = Boolean(source.file) || !model?.chained;

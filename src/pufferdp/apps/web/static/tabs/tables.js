@@ -10,6 +10,7 @@ const QUESTIONS = [
   ["count", "How often one state occurs"],
   ["sum", "The sum of the numbers"],
   ["mean", "The mean of the numbers"],
+  ["variance", "The variance of the numbers"],
   ["median", "The median"],
   ["quantile", "Quantiles"],
   ["min", "The smallest number"],
@@ -64,7 +65,7 @@ export async function make(panel, shared) {
       fill(state, (source.model?.states ?? []).map((name) => [name, name]), state.value);
       const names = source.file?.columns ?? [];
       fill(who, [["", "all together"], ["person", "person (the column under “People”)"], ...names.map((name) => [name, name])], who.value);
-      const numbers = chosen().some(({ key }) => ["sum", "mean", "median", "quantile", "min", "max"].includes(key));
+      const numbers = chosen().some(({ key }) => ["sum", "mean", "variance", "median", "quantile", "min", "max"].includes(key));
       clip.hidden = !numbers || Boolean(source.model?.numbers);
       for (const { box, share, more } of boxes) {
         share.hidden = !box.checked || chosen().length < 2;
