@@ -164,7 +164,7 @@ def _losses(
 ) -> None:
     """What leaks about each record where every record has a DP loss of its own."""
     from pufferdp.assess.losses import leakage_of_losses
-    from pufferdp.data.losses import read_losses
+    from pufferdp.data.number_files import read_losses
     from pufferdp.models.files.json import load_model
     from pufferdp.report.pages.losses import losses_chart
 

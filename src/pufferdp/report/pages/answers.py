@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.fleet import Fleet
     from pufferdp.publish.answers.plan import Plan
     from pufferdp.publish.answers.problem import Problem
-    from pufferdp.publish.answers.publication import Release
 
 REASONS: Final = "see text(verbose=True) or to_dict() for the reasons"
 MOST_PEOPLE: Final = 20
@@ -105,12 +104,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     )
 
 
-def release_page(release: Release, comparison: PlainDp | None = None) -> Page:
-    """A released answer: its certificate has all there is to say."""
-    return answer_page(release.certificate.to_dict(), comparison)
-
-
-def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released answer, from its certificate."""
     g, query, noise = (certificate[name] for name in ("guarantee", "query", "noise"))
     # The certificate says itself where the guarantee is about values within the clipping width.
@@ -144,7 +138,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     )
 
 
-def answer_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of an answer guarantees."""
     return (Words(guarantee_sentences(certificate)),)
 

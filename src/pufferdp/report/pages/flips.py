@@ -26,19 +26,13 @@ if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
     from pufferdp.publish.flips.estimate import FlipEstimate, Interval
     from pufferdp.publish.flips.plan import FlipDesign
-    from pufferdp.publish.flips.publication import Flip
 
 _MOST_CELLS: Final = 100
 _MOST_NAMED: Final = 8
 """Estimates that are named where there are none."""
 
 
-def flip_page(flip: Flip, comparison: PlainFlips | None = None) -> Page:
-    """A series that was flipped."""
-    return series_page(flip.certificate.to_dict(), comparison)
-
-
-def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
     """A series that was flipped, from its certificate."""
     design = _design(certificate)
     words = Words(_statement(certificate), Medium.TERMINAL)
@@ -55,7 +49,7 @@ def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = Non
     )
 
 
-def flip_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a flipped series guarantees."""
     design = _design(certificate)
     return Words((_title(design),)), *_channel(design), Words(_statement(certificate))

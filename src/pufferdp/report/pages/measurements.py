@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pufferdp.assess.comparison import PlainDp
 from pufferdp.basics.words import number
@@ -16,16 +16,8 @@ from pufferdp.report.pages.common import (
     plain_dp,
 )
 
-if TYPE_CHECKING:
-    from pufferdp.publish.measurements.publication import MeasurementRelease
 
-
-def measurement_page(release: MeasurementRelease, comparison: PlainDp | None = None) -> Page:
-    """What was released, what it guarantees and why."""
-    return measurement_certificate_page(release.certificate.to_dict(), comparison)
-
-
-def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """The release of a measurement, from its certificate."""
     guarantee, data = certificate["guarantee"], certificate["data"]
     epsilon, delta, sees = guarantee["epsilon"], guarantee.get("delta") or 0.0, "this answer"
@@ -49,7 +41,7 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
     )
 
 
-def measurement_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a measurement guarantees."""
     return (Words(_sentences(certificate)),)
 

@@ -25,7 +25,7 @@ MOST_ROWS: Final = 24
 _WIDTH: Final = 8.0
 
 
-def redaction_certificate_page(certificate: dict[str, Any], comparison: OnlyPrivateRows | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: OnlyPrivateRows | None = None) -> Page:
     """A redacted series, from its certificate."""
     return redaction_page(redaction_of(certificate), comparison)
 
@@ -68,7 +68,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
     )
 
 
-def redaction_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series guarantees."""
     redacted = (
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "

@@ -47,12 +47,12 @@ def table_release_page(release: TableRelease, comparison: PlainDp | None = None)
     return _page(content, {**content["table"], "rows": release.table.rows}, comparison)
 
 
-def table_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released table, from its certificate."""
     return _page(certificate, certificate["table"], comparison)
 
 
-def table_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a table guarantees."""
     return (Words(_sentences(certificate)),)
 
