@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from pufferdp.report.layers import (
+from pufferdp.report.charts import (
     Axis,
     Band,
     Bars,
-    ChartData,
-    FigureData,
+    Chart,
+    Drawable,
     HeatMap,
     Line,
-    PanelsData,
+    Panels,
     Points,
     Range,
     Rule,
@@ -28,12 +28,12 @@ _PLOT_SHARE: Final = 0.75
 """The share of a figure's width that is not labels."""
 
 
-def specification(shown: FigureData, theme: Theme) -> dict[str, Any]:
+def specification(shown: Drawable, theme: Theme) -> dict[str, Any]:
     """The whole specification of one chart or of several."""
     whole = {"$schema": SCHEMA, "description": shown.alt, "config": _config(theme)}
-    if isinstance(shown, ChartData):
+    if isinstance(shown, Chart):
         return {**whole, **_chart(shown, theme)}
-    assert isinstance(shown, PanelsData)
+    assert isinstance(shown, Panels)
     parts = [_chart(part, theme) for part in shown.parts]
     title = {"text": shown.title, "anchor": "start"} if shown.title else {"text": ""}
     # A legend is each panel's own; heat maps have the same ends, and so one meaning of shades.
@@ -54,7 +54,7 @@ def _config(theme: Theme) -> dict[str, Any]:
     }
 
 
-def _chart(chart: ChartData, theme: Theme) -> dict[str, Any]:
+def _chart(chart: Chart, theme: Theme) -> dict[str, Any]:
     layers = [part for layer in chart.layers for part in _LAYERS[type(layer)](layer, chart, theme)]
     return {
         "title": chart.title,
@@ -92,11 +92,11 @@ def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str,
     return {**made, "axis": {"tickMinStep": 1, "format": "d"}} if axis.whole else made
 
 
-def _xy(chart: ChartData) -> dict[str, Any]:
+def _xy(chart: Chart) -> dict[str, Any]:
     return {"x": _channel(chart.x, "x", "x", chart.width), "y": _channel(chart.y, "y", "y", math.inf)}
 
 
-def _told(layer: Line | Points | Range | Rule, chart: ChartData, theme: Theme) -> dict[str, Any]:
+def _told(layer: Line | Points | Range | Rule, chart: Chart, theme: Theme) -> dict[str, Any]:
     """What tells a labelled layer apart, with its legend: lines by colour and dashes, points by colour and shape."""
     if not layer.label:
         return {}
@@ -118,7 +118,7 @@ def _told(layer: Line | Points | Range | Rule, chart: ChartData, theme: Theme) -
     return {channel: {**encoding, "scale": {"domain": domain, "range": values}} for channel, values in by.items()}
 
 
-def _line(layer: Line, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _line(layer: Line, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     mark: dict[str, Any] = {
         "type": "line",
         "strokeWidth": 3 if layer.bold else 1.8,
@@ -136,7 +136,7 @@ def _line(layer: Line, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": rows}, "mark": {**mark, "tooltip": True}, "encoding": encoding}]
 
 
-def _points(layer: Points, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _points(layer: Points, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     colour = theme.series[layer.series]
     mark = {"type": "point", "shape": SHAPES[layer.series], "size": 45, "color": colour, "tooltip": True}
     mark["fill"] = theme.ground if layer.hollow else colour
@@ -145,7 +145,7 @@ def _points(layer: Points, chart: ChartData, theme: Theme) -> list[dict[str, Any
     return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
 
-def _bars(layer: Bars, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _bars(layer: Bars, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     lying, colour = chart.y.scale == "names", theme.series[layer.series]
     mark: dict[str, Any] = {"type": "bar", "stroke": colour, "tooltip": True}
     mark["strokeWidth"] = 1.2 if len(layer.at) <= MANY else 0
@@ -169,7 +169,7 @@ def _bars(layer: Bars, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), **size}}]
 
 
-def _range(layer: Range, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _range(layer: Range, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     along = layer.along
     rows = _rows(chart, x=layer.at, y=layer.low) if along == "y" else _rows(chart, x=layer.low, y=layer.at)
     rows = [{**row, "end": end, **_label(layer)} for row, end in zip(rows, layer.high, strict=True)]
@@ -185,7 +185,7 @@ def _range(layer: Range, chart: ChartData, theme: Theme) -> list[dict[str, Any]]
     ]
 
 
-def _band(layer: Band, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _band(layer: Band, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     axis = chart.x if layer.along == "x" else chart.y
     mark: dict[str, Any] = {"type": "rect", "fill": theme.shade if layer.kind == "shade" else theme.pale}
     if layer.kind == "hatched":
@@ -195,7 +195,7 @@ def _band(layer: Band, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": [{"low": layer.low, "high": layer.high}]}, "mark": mark, "encoding": encoding}]
 
 
-def _rule(layer: Rule, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _rule(layer: Rule, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     axis = chart.x if layer.along == "x" else chart.y
     mark: dict[str, Any] = {"type": "rule", "strokeWidth": 1.5}
     mark["color"] = theme.shade if layer.pale else theme.series[layer.series]
@@ -206,13 +206,13 @@ def _rule(layer: Rule, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
 
-def _text(layer: Text, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _text(layer: Text, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     mark = {"type": "text", "align": layer.align, "dx": layer.right, "dy": -layer.up, "color": theme.text}
     rows = [{**_rows(chart, x=(layer.x,), y=(layer.y,))[0], "words": layer.words}]
     return [{"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), "text": {"field": "words"}}}]
 
 
-def _heat_map(layer: HeatMap, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _heat_map(layer: HeatMap, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     top = layer.top or 1.0
     rows: list[dict[str, Any]] = [
         {"x": column, "y": row, "value": value}
@@ -244,7 +244,7 @@ def _label(layer: Line | Points | Range | Rule) -> dict[str, str]:
     return {"point" if isinstance(layer, Points) else "line": layer.label} if layer.label else {}
 
 
-def _rows(chart: ChartData, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
+def _rows(chart: Chart, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
     return [{"x": _place(chart.x, a), "y": _place(chart.y, b)} for a, b in zip(x, y, strict=True)]
 
 
