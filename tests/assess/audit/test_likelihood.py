@@ -126,7 +126,7 @@ def test_one_sample_tells_both_probabilities():
     """
     generator = np.random.default_rng(3)
     first, second = (generator.normal(m, 1.0, (200_000, 1)) for m in (1.0, 0.0))
-    feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: rows[:, 0] - 0.5)
+    feature = Feature(words="ratio", kind="ratio", compute=lambda rows: rows[:, 0] - 0.5)
     choice = choose_by_ratio(feature, first, second, 1_000_000, 0.0)
     assert choice is not None
     means = (0.0, 1.0) if choice.swapped else (1.0, 0.0)
@@ -146,7 +146,7 @@ def test_the_edge_of_a_ratio_is_the_best_one():
     shift = math.log(distributions[0].sum() / distributions[1].sum())
     tails = [np.cumsum(distribution[::-1])[::-1] / distribution.sum() for distribution in distributions]
     guaranteed = events._expected_bound(tails[0], tails[1], 2_000_000, 0.0)
-    feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: 3 * np.tanh(rows[:, 0] - 1.5) - shift)
+    feature = Feature(words="ratio", kind="ratio", compute=lambda rows: 3 * np.tanh(rows[:, 0] - 1.5) - shift)
     for seed in range(10):
         generator = np.random.default_rng(seed)
         first, second = (
@@ -163,7 +163,7 @@ def test_an_estimated_ratio_is_doubted_where_hits_show_it_is_wrong():
     """Draws that are alike, and a ratio that says they are not: nothing is guaranteed."""
     generator = np.random.default_rng(3)
     first, second = generator.normal(0, 1, (20_000, 1)), generator.normal(0, 1, (20_000, 1))
-    feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: 3 * rows[:, 0])
+    feature = Feature(words="ratio", kind="ratio", compute=lambda rows: 3 * rows[:, 0])
     choice = choose_by_ratio(feature, first, second, 20_000, 0.0)
     assert choice is None or choice.score < 0.5
 

@@ -258,36 +258,29 @@ class Experiment:
     def _choose(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
     ) -> Choice | None:
-        started = self.budget.clock()
-        try:
-            return self._chosen(situation, pair, first, second)
-        finally:
-            self.budget.looking += self.budget.clock() - started
-            self.budget.looked += len(first) + len(second)
-
-    def _chosen(
-        self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
-    ) -> Choice | None:
-        distribution = self.distribution
+        """The event that distinguishes two values best, by a ratio where there is one."""
+        started, distribution = self.budget.clock(), self.distribution
+        choices = list[Choice | None]()
+        if distribution is not None:
+            ratio = Feature(
+                words=distribution.words,
+                compute=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
+                kind="ratio",
+            )
+            choices.append(choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack))
         if distribution is None:
-            return choose_event(first, second, self.tested, self.slack)
-        ratio = Feature(
-            words=distribution.words,
-            kind="ratio",
-            ratio=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
-        )
-        by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
-        if distribution.exact or isinstance(self.mechanism, CountDistributions):
-            return by_ratio
-        plain = choose_event(first[: PLAN.sample], second[: PLAN.sample], self.tested, self.slack)
-        choices = [choice for choice in (by_ratio, plain) if choice is not None]
-        return max(choices, key=lambda choice: choice.score, default=None)
+            choices.append(choose_event(first, second, self.tested, self.slack))
+        elif not (distribution.exact or isinstance(self.mechanism, CountDistributions)):
+            choices.append(choose_event(first[: PLAN.sample], second[: PLAN.sample], self.tested, self.slack))
+        self.budget.looking += self.budget.clock() - started
+        self.budget.looked += len(first) + len(second)
+        return max((choice for choice in choices if choice is not None), key=lambda choice: choice.score, default=None)
 
     def _tested(self, ratio: Feature, outputs: Outputs) -> int:
         """Runs that a test of this ratio has time for: those of wide windows take longer."""
-        ratio(outputs[:1])  # what is computed once is no part of it
+        ratio.compute(outputs[:1])  # what is computed once is no part of it
         some, started = outputs[: 20 * LEAST], self.budget.clock()
-        ratio(some)
+        ratio.compute(some)
         pace = self.budget.pace + (self.budget.clock() - started) / len(some)
         return max(2 * self.least, int(min(self.tested, self.test_seconds / max(1e-9, pace))))
 
@@ -524,11 +517,6 @@ def computed_worst(
     return best
 
 
-def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
-    """No more situations than the budget has runs for, taken evenly."""
-    return wave if len(wave) <= most else [wave[n * len(wave) // most] for n in range(most)]
-
-
 class _Search:
     """Situations run so far. Scores of unlike numbers of runs are not compared: fewer runs score less."""
 
@@ -572,7 +560,9 @@ class _Search:
         budget, out = self.laboratory.budget, list[Trial]()
         until = budget.elapsed + 2 * part * self.share * budget.seconds
         runs = budget.runs(part * self.share)
-        situations = _spread(situations, max(least, runs // (2 * self.laboratory.least)))
+        fits = max(least, runs // (2 * self.laboratory.least))
+        if len(situations) > fits:  # some of them, taken evenly
+            situations = [situations[n * len(situations) // fits] for n in range(fits)]
         values = sum(len(s.values()) for s in situations)
         most = (
             PLAN.sample if self.laboratory.distribution is None else PLAN.sample // 5
@@ -586,7 +576,7 @@ class _Search:
             if trial is not None:
                 out.append(trial)
                 self.best = self.best or trial
-        return sorted(out, key=_score, reverse=True)
+        return sorted(out, key=lambda trial: trial.score, reverse=True)
 
     def refine_best(self, trials: Sequence[Trial], part: float) -> list[Trial]:
         """With more runs each, as far as there are: what looked good by chance falls back."""
@@ -594,7 +584,11 @@ class _Search:
         top = trials[: runs // (2 * self.laboratory.least)]
         if len(top) < 2:
             return list(trials[:1])
-        return sorted((self.laboratory.refine(trial, runs // len(top)) for trial in top), key=_score, reverse=True)
+        return sorted(
+            (self.laboratory.refine(trial, runs // len(top)) for trial in top),
+            key=lambda trial: trial.score,
+            reverse=True,
+        )
 
     def steps(self, best: Trial, progress: Progress) -> list[Trial]:
         """From the best to better ones around it, as long as there are any; where it ended first."""
@@ -612,7 +606,3 @@ class _Search:
             path.insert(0, winner)
             self.best = winner
         return path
-
-
-def _score(trial: Trial) -> float:
-    return trial.score
