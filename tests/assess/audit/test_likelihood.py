@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from pufferdp.assess.audit import events
 from pufferdp.assess.audit.audit import audit_mechanism
 from pufferdp.assess.audit.events import Feature, choose_by_ratio
-from pufferdp.assess.audit.likelihood import RecordDistributions, emulation, known_distribution, learnt_distribution
+from pufferdp.assess.audit.likelihood import (
+    CountDistributions,
+    RecordDistributions,
+    known_distribution,
+    learnt_distribution,
+)
 from pufferdp.assess.audit.mechanisms.ours import FlippedSeries
 from pufferdp.assess.audit.priors import ChainPrior, possible
 from pufferdp.assess.audit.search import Budget
@@ -295,13 +300,17 @@ def test_sums_with_noise_are_emulated_and_nothing_else():
     prior = ChainPrior(ACTIVITY, 12)
     records = prior.draw({}, 4000, generator)
     outputs = noisy_count(2.0, generator)(records)[:, None]
-    distribution = emulation(None, prior, records, outputs, generator)
-    assert distribution is not None
+    distribution = learnt_distribution(prior, records, outputs, generator)
+    assert isinstance(distribution, CountDistributions)
+    assert distribution.fits(outputs - distribution.sums(records))
     assert distribution.laplace
     assert distribution.scale == pytest.approx(2.0, rel=0.1)  # 4,000 draws: five deviations
     np.testing.assert_allclose(distribution.columns[1] - distribution.columns[0], [1.0])
     assert abs(distribution.run(records).mean() - outputs.mean()) < 6 * 2.0 * math.sqrt(2 * 2 / 4000)
-    assert emulation(None, prior, records, longest_run(records)[:, None], generator) is None
+    other = longest_run(records)[:, None]
+    strange = learnt_distribution(prior, records, other, generator)
+    assert isinstance(strange, CountDistributions)
+    assert not strange.fits(other - strange.sums(records))
 
 
 class SlowVector(Vector):

@@ -35,9 +35,7 @@ from pufferdp.assess.audit.likelihood import (
     CountDistributions,
     OutputDistribution,
     RecordDistributions,
-    emulation,
     known_distribution,
-    known_emulation,
     learnt_distribution,
 )
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
@@ -235,17 +233,21 @@ class Experiment:
 
     def learn(self, prior: Prior) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
-        self.distribution = known_distribution(self.mechanism, prior, self.generator)
-        self.emulated = known_emulation(self.mechanism, prior, self.generator)
         slow = self.budget.pace * self.budget.calls > self.budget.seconds
-        if self.distribution is None and self.emulated is None and (self.width > 1 or slow):
+        known = known_distribution(self.mechanism, prior, self.generator)
+        if known is None and (self.width > 1 or slow):
             runs = max(self.least, min(PLAN.sample, self.budget.runs(PLAN.preparation), _KEPT // self.width))
             records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
-            self.distribution = learnt_distribution(prior, records, outputs, self.generator)
-            if slow:
-                self.emulated = emulation(self.distribution, prior, records, outputs, self.generator)
+            known = learnt_distribution(prior, records, outputs, self.generator)
+            if slow and isinstance(known, CountDistributions) and known.fits(outputs - known.sums(records)):
+                self.emulated = known
+        # One number shows by itself which event is best; what is known of it serves to compare situations.
+        single = known if isinstance(known, CountDistributions) and known.columns.shape[1] == 1 else None
+        self.distribution = known if single is None else None
+        if single is not None and single.exact:
+            self.emulated = single
 
     def emulation(self, share: float) -> Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
