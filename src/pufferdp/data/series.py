@@ -33,7 +33,7 @@ from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_dist
 from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, arrays, rows
-from pufferdp.data.tables import Table, lost_order, open_table
+from pufferdp.data.tables import Table, open_table
 
 MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""
@@ -369,7 +369,7 @@ class Series:
         if clip is not None and not hides_values():
             sums["total"] = scaled(*clip)
         if layout.order is not None:
-            sums["lost"] = lost_order(table.exact).cast(nw.Int64)
+            sums["lost"] = table.lost.cast(nw.Int64)
         if layout.by is not None:
             sums["nobody"] = nw.col("person").is_null().cast(nw.Int64)
         summed = (frame.with_columns(**sums) if sums else frame).group_by("code")
