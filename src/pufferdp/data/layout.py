@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from pufferdp.basics import checks
 from pufferdp.basics.checks import DURATION, MICROSECONDS

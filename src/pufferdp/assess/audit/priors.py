@@ -232,9 +232,10 @@ def priors_of(model: Model, length: int | None = None, clip: tuple[float, float]
     A lower bound under one prior of a class is one for the class.
     """
     series, numbers, records = series_of(model), numbers_of(model), records_of(model)
-    if series is not None:
-        if length is None:
-            raise ParameterError("length is missing; a chain needs the number of records: give it with length=")
+    autoregressive = ar1_of(model)
+    if length is None and (series is not None or (autoregressive is not None and clip is not None)):
+        raise ParameterError("length is missing; a series needs the number of records: give it with length=")
+    if series is not None and length is not None:
         if series.rhythm is not None:
             raise NotApplicableError(
                 "the model is a clock, and an audit draws series from one transition table: give a markov_chain"
@@ -247,10 +248,7 @@ def priors_of(model: Model, length: int | None = None, clip: tuple[float, float]
         raise ParameterError("clip is missing; real numbers need the range that is distinguished: give clip=(A, B)")
     if numbers is not None and clip is not None:
         return (NormalPrior(numbers.example(clip), clip),)
-    autoregressive = ar1_of(model)
-    if autoregressive is not None and clip is not None:
-        if length is None:
-            raise ParameterError("length is missing; a series needs the number of records: give it with length=")
+    if autoregressive is not None and clip is not None and length is not None:
         return (NormalPrior(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(
