@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -345,8 +346,6 @@ def _any_groups(model: Model, alternative: RecordModel, guaranteed: float) -> Ro
 
 _POINTS: Final = 12
 """Points of the figure on either side of the model."""
-_ROUNDING: Final = 1e-9
-"""Relative difference below which two probabilities are the same number."""
 
 
 @dataclass(frozen=True)
@@ -467,8 +466,9 @@ def _widest(near: Closest) -> tuple[int, int]:
 
 def _chains_agree(chain: MarkovChain, other: MarkovChain) -> bool:
     """Whether two chains agree up to rounding, the start included."""
-    if not np.allclose(chain.transition, other.transition, rtol=_ROUNDING, atol=_ROUNDING):
+    same = partial(np.allclose, rtol=1e-9, atol=1e-9)
+    if not same(chain.transition, other.transition):
         return False
     if chain.given_start is None or other.given_start is None:
         return chain.given_start is other.given_start and chain.any_start == other.any_start
-    return bool(np.allclose(chain.given_start, other.given_start, rtol=_ROUNDING, atol=_ROUNDING))
+    return bool(same(chain.given_start, other.given_start))

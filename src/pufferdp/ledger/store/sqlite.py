@@ -31,8 +31,6 @@ from pufferdp.ledger.store import sqlite_check
 from pufferdp.ledger.store.base import Row, Session, Store, unknown_charge
 
 _ERRORS: Final = (sqlite3.Error, OSError, MemoryError, UnicodeDecodeError)
-_PAUSE: Final = 0.04
-"""Seconds between two attempts to write, at most."""
 _PATIENCE: Final = 0.1
 """Seconds of waiting after which one looks twice as often, three times after twice as many."""
 _WATCHED: Final = 100_000
@@ -329,8 +327,8 @@ class SqliteStore(Store):
 
 
 def _pause() -> float:
-    """Seconds before the next attempt, spread so that those who wait do not all look at once."""
-    return os.urandom(1)[0] / 256 * _PAUSE
+    """Seconds before the next attempt, up to 0.04, spread so that those who wait do not all look at once."""
+    return os.urandom(1)[0] / 256 * 0.04
 
 
 def _busy(error: sqlite3.OperationalError) -> bool:

@@ -29,7 +29,7 @@ from pufferdp.report.charts import (
     Rule,
     Text,
 )
-from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, NAMES, STRONG, TURNED, Theme
+from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, STRONG, TURNED, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,7 +179,7 @@ def _ends(axes: Axes, chart: Chart) -> None:
 def _names(axis: Axis, ticks: Any, across: bool, width: float, middle: float = 0.0) -> None:
     names = [short(name) for name in axis.names]
     turned = across and max(map(len, names)) * len(names) > TURNED * width
-    every = math.ceil(len(names) / (NAMES * width)) if across else 1  # so that names do not lie on each other
+    every = math.ceil(len(names) / (5 * width)) if across else 1  # five an inch do not lie on each other
     ticks([n + middle for n in range(0, len(names), every)], names[::every], rotation=90 if turned else 0)
 
 
