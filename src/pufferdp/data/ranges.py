@@ -26,7 +26,7 @@ Moment = int | float
 MOST_PARTS: Final = 10_000
 """Different segments of people that are distinguished."""
 DAY: Final = 86_400 * 10**9
-"""Nanoseconds of a day."""
+"""The nanoseconds of one day."""
 _TIME: Final = re.compile(r"(.+?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 """A date or a time without its fraction, the digits of the fraction, and the time zone."""
 _DATE: Final = re.compile(r"(\d{4}-?(?:\d\d-?\d\d|W\d\d(?:-?\d)?))(Z|[+-]\d\d:?\d\d)?")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pufferdp.assess.audit import search
 from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordDistributions
 from pufferdp.assess.audit.mechanisms.ours import (
@@ -24,15 +25,6 @@ from pufferdp.assess.audit.mechanisms.ours import (
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunBudget, RunsEndedError
 from pufferdp.assess.audit.priors import Prior, opposite_records, priors_of, states_handed_over
-from pufferdp.assess.audit.search import (
-    Budget,
-    ComputedFinding,
-    Experiment,
-    Trial,
-    computed_worst,
-    find,
-    prior_odds,
-)
 from pufferdp.assess.audit.situations import Situation, informed_by
 from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
@@ -209,7 +201,7 @@ def audit_mechanism(
     clip: tuple[float, float] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-    budget: Budget | None = None,
+    budget: search.Budget | None = None,
 ) -> AuditReport:
     """Attack a mechanism on data drawn from a model, and say what it leaks at least, exactly and at most.
 
@@ -243,14 +235,14 @@ def audit_mechanism(
         raise ParameterError(
             f"dp_delta is {failing:g}; a claim with a delta has an epsilon too: give dp_epsilon=", value=dp_delta
         )
-    budget = budget or Budget(1, 1.0)
+    budget = budget or search.Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     priors = priors_of(model, length, clip)
     # The audit ends its runs by the clock; the mechanism's own budget is there for those who run it elsewhere.
     allowed = RunBudget(seconds=2 * budget.seconds, calls=2 * budget.calls)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(priors[0]))
-    laboratory = Experiment(made, budget, data)
+    laboratory = search.Experiment(made, budget, data)
     laboratory.allow_until(budget.seconds)
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
@@ -272,7 +264,7 @@ def audit_mechanism(
         if targets is not None:
             likely = [situation for situation in likely if situation.target in targets]
         findings = [
-            find(
+            search.find(
                 laboratory,
                 priors,
                 kind,
@@ -290,7 +282,7 @@ def audit_mechanism(
         if known is not None and isinstance(laboratory.distribution, RecordDistributions) and failing == 0:
             progress("computing the worst output")
             ends = budget.elapsed + budget.seconds / 10
-            computed = computed_worst(
+            computed = search.computed_worst(
                 laboratory.distribution,
                 priors,
                 adversary,
@@ -378,7 +370,7 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     return best if exact is not None or most is None else min(best, most)
 
 
-def _tested_attack(trial: Trial, bound: Bound, kind: Adversary) -> AuditAttack:
+def _tested_attack(trial: search.Trial, bound: Bound, kind: Adversary) -> AuditAttack:
     """An attack whose event was counted on fresh runs."""
     low, high = bound.pair(bound.slack)
     return _attack(
@@ -397,7 +389,7 @@ def _tested_attack(trial: Trial, bound: Bound, kind: Adversary) -> AuditAttack:
     )
 
 
-def _computed_attack(finding: ComputedFinding, adversary: Adversary, hidden: bool) -> AuditAttack:
+def _computed_attack(finding: search.ComputedFinding, adversary: Adversary, hidden: bool) -> AuditAttack:
     """An attack whose probabilities follow from the mechanism's own distribution."""
     event, situation = finding.event, finding.situation
     # Rounded down and up by more than sums of logarithms err.
@@ -413,7 +405,7 @@ def _attack(
 ) -> AuditAttack:
     """The adversary, the target and the guess, with what was seen."""
     prior, i, (likelier, other) = situation.prior, situation.target, pair
-    odds = prior_odds(situation, likelier, other)
+    odds = search.prior_odds(situation, likelier, other)
     return AuditAttack(
         # The adversary who knows all other records tests the claim, in whatever search it was found.
         adversary=Adversary.DP if len(situation.known) == prior.records - 1 else kind,

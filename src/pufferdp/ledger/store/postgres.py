@@ -388,7 +388,7 @@ class _PostgresSession:
         self._connection.execute(sql.replace("?", "%s"), values)
 
     def many(self, sql: str, rows: Iterable[Row]) -> None:
-        # 10,000 values in a statement; the protocol allows for 65,535. Not by executemany: it sends in a pipeline, which
+        # 10,000 values in a statement; the protocol allows for 65,535. Not by executemany: it sends in a pipeline, and
         # does not notice that a connection was cut.
         insert = _INSERT.fullmatch(sql)
         if insert is None:

@@ -8,13 +8,7 @@ from typing import Any
 from pufferdp.assess.comparison import PlainDp
 from pufferdp.basics.words import number
 from pufferdp.report.page import Block, Page, Section, Words
-from pufferdp.report.pages.common import (
-    approximate_guarantee,
-    certificate_page,
-    certificate_sentences,
-    guarantee_words,
-    plain_dp,
-)
+from pufferdp.report.pages import common
 
 
 def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
@@ -22,12 +16,12 @@ def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | Non
     guarantee, data = certificate["guarantee"], certificate["data"]
     epsilon, delta, sees = guarantee["epsilon"], guarantee.get("delta") or 0.0, "this answer"
     shown = (
-        approximate_guarantee(epsilon, delta, guarantee["knows"], sees)
+        common.approximate_guarantee(epsilon, delta, guarantee["knows"], sees)
         if delta
-        else guarantee_words(epsilon, guarantee["knows"], sees)
+        else common.guarantee_words(epsilon, guarantee["knows"], sees)
     )
     measured = certificate["measurement"]
-    return certificate_page(
+    return common.certificate_page(
         certificate,
         title=f"Release: a measurement of {data['column']}",
         lead=f", epsilon {number(epsilon)}",
@@ -35,7 +29,7 @@ def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | Non
         sections=(
             Section(title="The guarantee", blocks=(shown,)),
             Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
-            *plain_dp(comparison, epsilon, "this release"),
+            *common.plain_dp(comparison, epsilon, "this release"),
         ),
         facts=(("measurement", f"{measured['metric']} to {measured['measure']}"),),
     )
@@ -47,7 +41,7 @@ def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
 
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    return certificate_sentences(certificate, _carried(certificate))
+    return common.certificate_sentences(certificate, _carried(certificate))
 
 
 def _answer(certificate: dict[str, Any]) -> str:
