@@ -162,7 +162,7 @@ class Placement:
         if self.plain:
             # A chain starts where there is nothing before, and goes on past missing values.
             return frame.with_columns(place=nw.col("order"), start=nw.lit(0, nw.Int64))
-        keys = ["order"] if table.layout.by is None else ["person", "order"]
+        keys = [*table.people, "order"]
         # A new chain begins at the next place, however far away it lies.
         ahead = nw.when(nw.col("start") == 1).then(nw.lit(1, nw.Int64)).otherwise(nw.col("steps").cast(nw.Int64))
         place = nw.col("ahead").cum_sum().over(order_by=keys)

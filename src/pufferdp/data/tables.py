@@ -51,6 +51,11 @@ class Table:
         return "number" if self.ticks not in ("us", "ns") else "utc" if self.aware else "time"
 
     @property
+    def people(self) -> list[str]:
+        """The column that tells people apart, where there is one."""
+        return [] if self.layout.by is None else ["person"]
+
+    @property
     def lost(self) -> nw.Expr:
         """Whether a row has no order, or none that is finite."""
         lost = nw.col("order").is_null()
