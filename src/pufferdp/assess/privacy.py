@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import a_kind
 from pufferdp.bounds.approximate import PrivacyProfile
@@ -115,11 +116,16 @@ def _of_accountant(
         )
     # One record out, another one in; or one made special, and a special one made another.
     deltas = np.minimum.accumulate((1 + np.exp(sampled.losses)) * sampled.deltas)
+    doubled = _profile(2 * sampled.losses, deltas, f"{kind} gives no delta below 1 for a record that changes")
+    return DpGuarantee(doubled, f"{kind}, whose neighbours ({name}) count twice")
+
+
+def _profile(losses: Floats, deltas: Floats, problem: str) -> PrivacyProfile:
+    """The pairs whose delta says anything."""
     keep = deltas < 1
     if not keep.any():
-        raise ParameterError(f"{kind} gives no delta below 1 for a record that changes; spend less", value=name)
-    words = f"{kind}, whose neighbours ({name}) count twice"
-    return DpGuarantee(PrivacyProfile.of(np.stack([2 * sampled.losses[keep], deltas[keep]], axis=1)), words)
+        raise ParameterError(f"{problem}; spend less")
+    return PrivacyProfile.of(np.stack([losses[keep], deltas[keep]], axis=1))
 
 
 def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any] | None, kind: str) -> PrivacyProfile:
@@ -137,10 +143,7 @@ def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any
         raise ParameterError(f"{kind} gives a delta of {wrong:g}; it must lie between 0 and 1", value=wrong)
     # An accountant may round one pair more than the one before; what holds at a loss holds at every larger one.
     deltas = np.minimum.accumulate(asked)
-    keep = deltas < 1
-    if not keep.any():
-        raise ParameterError(f"{kind} gives no delta below 1 up to an epsilon of {top:g}")
-    return PrivacyProfile.of(np.stack([losses[keep], deltas[keep]], axis=1))
+    return _profile(losses, deltas, f"{kind} gives no delta below 1 up to an epsilon of {top:g}")
 
 
 def is_opendp(thing: object) -> bool:
@@ -179,10 +182,9 @@ def _of_opendp(measurement: Any, d_in: float | None) -> DpGuarantee:
     if measure == "Approximate(ZeroConcentratedDivergence)":
         rho, delta = ZCdp(float(loss[0])).rho, checks.delta(float(loss[1]))
         bare = PrivacyProfile.of_zcdp(rho)
-        deltas = bare.deltas + delta  # but for an event of this probability it is zCDP
-        keep = deltas < 1
-        pairs = np.stack([bare.losses[keep], deltas[keep]], axis=1)
-        return DpGuarantee(PrivacyProfile.of(pairs), f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
+        # But for an event of this probability it is zCDP.
+        pairs = _profile(bare.losses, bare.deltas + delta, f"{words} gives no delta below 1")
+        return DpGuarantee(pairs, f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
     if measure == "SmoothedMaxDivergence":
         return DpGuarantee(_sampled(loss.delta, loss.epsilon, words), words)
     raise ParameterError(

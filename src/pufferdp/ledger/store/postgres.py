@@ -159,8 +159,9 @@ class PostgresStore(Store):
         ]
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        with self._errors(), self._view("REPEATABLE READ, READ ONLY", "") as session:
+    def reading(self) -> Iterator[Session]:
+        """A view of the ledger at one moment."""
+        with self._turn, self._errors(), self._view("REPEATABLE READ, READ ONLY", "") as session:
             yield session
 
     @contextmanager
@@ -217,8 +218,9 @@ class PostgresStore(Store):
         self._drop()
 
     @contextmanager
-    def _writing(self, identity: str | None) -> Iterator[Session]:
-        with self._errors("; nothing was charged"), self._attempt(identity, self.wait) as session:
+    def writing(self, identity: str | None = None) -> Iterator[Session]:
+        """All or nothing; on disk when it ends."""
+        with self._turn, self._errors("; nothing was charged"), self._attempt(identity, self.wait) as session:
             yield session
 
     @contextmanager

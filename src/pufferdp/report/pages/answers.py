@@ -96,11 +96,8 @@ def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | Non
     # The certificate says itself where the guarantee is about values within the clipping width.
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
     about = common.secret_words(g["framework"] is not None, width, g.get("unit"))
-    guarantee = (
-        common.approximate_guarantee(g["epsilon"], g["delta"], g["knows"], "these numbers")
-        if "delta" in g
-        else common.guarantee_words(g["epsilon"], g["knows"], "these numbers", **about)
-    )
+    delta = g.get("delta", 0.0)
+    guarantee = common.guarantee_words(g["epsilon"], g["knows"], "these numbers", **about, delta=delta)
     words = Words(common.guarantee_sentences(certificate), Medium.TERMINAL)
     balanced = ", adding up to 0" if noise.get("balanced") else ""
     decides = what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]})
@@ -257,12 +254,11 @@ def plan_guarantee(plan: Plan) -> Words:
     """What a release by this plan would guarantee."""
     problem, content, sees = plan.problem, plan.to_dict(), "an answer released by this plan"
     best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
-    if best is not None and "delta" in best:
-        return common.approximate_guarantee(problem.epsilon, best["delta"], problem.adversary.knows, sees)
     clip = problem.query.clip
     width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
     about = common.secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
-    return common.guarantee_words(problem.epsilon, problem.adversary.knows, sees, **about)
+    delta = 0.0 if best is None else best.get("delta", 0.0)
+    return common.guarantee_words(problem.epsilon, problem.adversary.knows, sees, **about, delta=delta)
 
 
 def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[str] = ()) -> Page:

@@ -15,11 +15,7 @@ def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | Non
     """The release of a measurement, from its certificate."""
     guarantee, data = certificate["guarantee"], certificate["data"]
     epsilon, delta, sees = guarantee["epsilon"], guarantee.get("delta") or 0.0, "this answer"
-    shown = (
-        common.approximate_guarantee(epsilon, delta, guarantee["knows"], sees)
-        if delta
-        else common.guarantee_words(epsilon, guarantee["knows"], sees)
-    )
+    shown = common.guarantee_words(epsilon, guarantee["knows"], sees, delta=delta)
     measured = certificate["measurement"]
     return common.certificate_page(
         certificate,
