@@ -181,13 +181,9 @@ def stream_leakage(
     attacks: list[TightLeakage] = []
     for n, chain in enumerate(chains):
         exact = box is None and (who is Adversary.DP or solvable(chain, 0 if endless else len(losses)))
-        found = _tight(
-            chain if exact else _settled(chain),
-            losses,
-            endless,
-            who,
-            partial(_tell, progress or silent, n, len(chains)),
-        )
+        tell = partial(_tell, progress or silent, n, len(chains))
+        one = chain if exact or not chain.any_start else replace(chain, start="stationary")
+        found = _tight(one, losses, endless, who, tell)
         attacks.append(replace(found.attack, lower=found.lower, model=n))
         if exact:
             parts.append(found)
@@ -251,11 +247,6 @@ def _tight(
         adversary=str(who),
         tell=tell,
     )
-
-
-def _settled(chain: MarkovChain) -> MarkovChain:
-    """A chain with one distribution of the first record, where any is allowed."""
-    return replace(chain, start="stationary") if chain.any_start else chain
 
 
 def _odds(member: MarkovChain | Box, losses: Floats, endless: bool, who: Adversary) -> OddsSeries:

@@ -175,14 +175,12 @@ def _compared(bound: float, exact: bool, *, above: bool) -> nw.Expr:
 def _neither(frame: Frame, order: str) -> str:
     """A text of the order column that is neither a time nor a number, where there is one among the first."""
     for (text,) in rows_of(frame.select(order).head(_LOOKED_AT)):
-        if isinstance(text, str) and not _orders(text):
+        if isinstance(text, str):
+            with suppress(ValueError):
+                float(text.strip())
+                continue
+            with suppress(ValueError):
+                datetime.fromisoformat(text.strip())
+                continue
             return f", {quoted_value(text)} for instance"
     return ""
-
-
-def _orders(text: str) -> bool:
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            read(text.strip())
-            return True
-    return False

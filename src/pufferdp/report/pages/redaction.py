@@ -124,7 +124,13 @@ def _probabilities(content: dict[str, Any]) -> Table:
     rows: list[tuple[str, ...]] = []
     for block in content["blocks"]:
         for row, chances in enumerate(block["redaction_probabilities"], start=block["first"]):
-            rows.append((f"{row:,}", "private" if row in private else "", *(_chance(q) for q in chances)))
+            rows.append(
+                (
+                    f"{row:,}",
+                    "private" if row in private else "",
+                    *({1: "always", 0: "never"}.get(q, f"{q:.4f}") for q in chances),
+                )
+            )
     hidden = len(rows) - MOST_ROWS
     if hidden > 0:
         half = MOST_ROWS // 2
@@ -136,10 +142,6 @@ def _probabilities(content: dict[str, Any]) -> Table:
         rows=tuple(rows),
         left=2,
     )
-
-
-def _chance(q: float) -> str:
-    return "always" if q == 1 else "never" if q == 0 else f"{q:.4f}"
 
 
 def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) -> Section:
