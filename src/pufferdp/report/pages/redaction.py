@@ -124,13 +124,8 @@ def _probabilities(content: dict[str, Any]) -> Table:
     rows: list[tuple[str, ...]] = []
     for block in content["blocks"]:
         for row, chances in enumerate(block["redaction_probabilities"], start=block["first"]):
-            rows.append(
-                (
-                    f"{row:,}",
-                    "private" if row in private else "",
-                    *({1: "always", 0: "never"}.get(q, f"{q:.4f}") for q in chances),
-                )
-            )
+            shown = ({1: "always", 0: "never"}.get(q, f"{q:.4f}") for q in chances)
+            rows.append((f"{row:,}", "private" if row in private else "", *shown))
     hidden = len(rows) - MOST_ROWS
     if hidden > 0:
         half = MOST_ROWS // 2
