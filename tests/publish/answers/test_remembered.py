@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from pufferdp import MarkovChain, Query, plan, release
+from pufferdp.basics.errors import DataError
 from pufferdp.publish.answers import plan as planning
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.remembered import Remembered
@@ -139,6 +141,17 @@ def test_frames_are_read_in_a_process_that_was_forked() -> None:
         child.kill()
     assert not alive
     assert isinstance(answers.get(), int)
+
+
+def test_a_frame_with_an_index_of_its_own_is_read_row_by_row() -> None:
+    """Row numbers do not follow the index of a pandas frame. One that falls is rejected, unless rows are in order."""
+    frame = FRAME.set_index(np.arange(len(FRAME))[::-1] // 2)
+    with pytest.raises(DataError, match="does not rise"):
+        release(frame, model=MarkovChain(transition=TABLE), column="state", query="count:1", epsilon=1.0)
+    made = release(
+        frame, model=MarkovChain(transition=TABLE), column="state", order="rows", query="count:1", epsilon=1.0
+    )
+    assert [tuple(pair) for pair in made.certificate.data.lengths] == [(50, 1)]
 
 
 def test_secrets_of_ones_own_are_planned_although_nothing_is_kept_of_them() -> None:

@@ -222,7 +222,7 @@ def test_the_estimate_with_a_fitted_family_is_near_the_truth_for_a_correct_chain
     table, inside, found = np.asarray(TWO.transition), 0, 0
     for seed in range(10):
         codes = simulate(table, 10_000, seed)
-        data = Observations(codes=codes, joined=np.arange(len(codes)) > 0, persons=codes * 0, hours=None)
+        data = Observations(codes=codes, joined=np.arange(len(codes)) > 0, persons=codes * 0, times=None)
         richer = RicherFamily.of(data, TWO)
         held = data.take(data.held_out)
         estimate = estimate_leakage(richer.rich, held.records, held.codes * 0, scales(TWO))

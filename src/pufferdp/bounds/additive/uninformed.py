@@ -87,8 +87,10 @@ class AnyStartLeakage:
         """A bracket around the leakage, and the adversary who reaches its lower end."""
         upper, _ = self._free.worst(dp_loss)
         best, adversary, size = 0.0, None, self._sums.chain.size
+        if size == 1:  # no record has two values
+            return 0.0, 0.0, None
         points, pairs = np.asarray(self._sums.points, dtype=float), np.argwhere(~np.eye(size, dtype=bool))
-        for record, weights, logs in self._records if size > 1 else ():  # of one state no record has two values
+        for record, weights, logs in self._records:
             density = np.full_like(logs, -np.inf)
             density[weights > 0] = smoothed(points, logs[weights > 0], dp_loss)
             density = np.exp(density - density.max(axis=(0, 1)))  # [start, state, point], up to a factor for each point
