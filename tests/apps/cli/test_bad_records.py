@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.apps.cli.conftest import CHAIN, Run, series, write
-from tests.apps.cli.records import ANY, BIF, GROUPS, ILL, JOINT, NETWORK, WEATHER, csv, joint
+from tests.apps.cli.records import ANY, BIF, ILL, JOINT, NETWORK, WEATHER, csv
 from tests.apps.cli.test_bad_input import Case, check_refusal, check_sentence
 
 PLAN = "plan model.json --query histogram --epsilon 1 --json"
@@ -20,7 +20,6 @@ def model(name: str, content: Any, *words: str, **files: Any) -> Case:
 
 
 MODELS = [
-    model("no nodes", {**NETWORK, "nodes": []}, "nodes is empty", "at least one"),
     model("BIF file missing", {"type": "bayesian_network", "bif": "no.bif"}, "'no.bif'", "does not exist"),
     model(
         "BIF row sums to 0.9",
@@ -28,8 +27,6 @@ MODELS = [
         *("a.bif", "line 7", "'rain'", "0.9", "expected 1"),
         **{"a.bif": BIF.replace("0.4, 0.6;", "0.4, 0.5;")},
     ),
-    model("outcome twice", joint(([0, 1], 0.5), ([0, 1.0], 0.5)), "outcome 2", "outcome 1", "0, 1", "once"),
-    model("one distribution too few", {**GROUPS, "positives": GROUPS["positives"][:1]}, "1 distributions", "2 groups"),
     model(
         "class of other records",
         {"type": "class", "models": [JOINT, NETWORK]},
@@ -44,16 +41,10 @@ def query(name: str, content: Any, asked: str, *words: str) -> Case:
     return Case(name, args, words, 2, {"model.json": content})
 
 
-WORDS = {"type": "joint", "values": ["a", "b"], "outcomes": [{"records": ["a", "b"], "probability": 1}]}
 QUERIES = [
-    query("count of a state nobody has", NETWORK, "count:maybe", "'maybe'", "dry, wet, no, yes"),
     query("count in groups", ANY, "count:dead", "'dead'", "well, ill"),
     query("sum of names", NETWORK, "sum", "sum needs numbers", "a value for each state"),
-    query("mean of names", WORDS, "mean", "mean needs numbers", "a value for each state"),
-    query("count that never moves", joint(([0, 0], 1), values=[0]), "count:0", "count:0", "no record"),
-    query("sum that never moves", {**GROUPS, "values": {"well": 2, "ill": 2}}, "sum", "2", "tells nothing"),
     query("frequency of any number", ANY, "frequency", "frequency", "number of records", "--length"),
-    query("mean of any number", ANY, "mean", "mean", "number of records", "--length"),
     query("length of a network", NETWORK, "histogram --length 7", "7", "5 records"),
     query("lengths of a network", NETWORK, "histogram --lengths 2,3", "2", "5 records"),
     query("length of a class", {"type": "class", "models": [JOINT]}, "sum --length 4", "4", "3 records"),
@@ -147,8 +138,7 @@ REFUSED = [
         weather(
             f"{name} under {who}", f"--id who --adversary {who} --mechanism {name}", name, "knows no record", code=3
         )
-        for name in ("wasserstein", "quilt-exact", "gk16")
-        for who in ("bdp", "dp")
+        for name, who in (("wasserstein", "bdp"), ("quilt-exact", "dp"))
     ),
     weather("per-record-dp", "--id who --mechanism per-record-dp", "per-record-dp", "correlated", code=3),
 ]
