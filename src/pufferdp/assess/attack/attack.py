@@ -337,7 +337,7 @@ def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
 
 def _one_series(data: object, column: str, order: str | None, coding: Any) -> npt.NDArray[np.int64]:
     series = Series(data, column, order=order)
-    (states,) = open_series(series.data, series.reading().layout).states(coding)
+    (states,) = open_series(series.data, series.reading()).states(coding)
     return states
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -70,7 +70,7 @@ class ApproximatePart(CertificatePart):
 
 
 class QueryPart(CertificatePart):
-    """What was asked."""
+    """The query that was asked."""
 
     name: str
     clip: Annotated[
@@ -114,7 +114,7 @@ class TablePart(CertificatePart):
 
 
 class CalibrationPart(CertificatePart):
-    """What the noise rests on."""
+    """What the width of the noise rests on."""
 
     sigma: Annotated[float, Near()]
     quilt: QuiltPart | None
@@ -158,6 +158,18 @@ class Certificate(SealedCertificate):
     model_estimate: ModelEstimatePart | None = Field(
         description="null where the answer has no one distribution under the model"
     )
+
+
+def guarantee(problem: Problem, words: str) -> dict[str, Any]:
+    """The part of a certificate on the guarantee, with its words."""
+    return {
+        "adversary": str(problem.adversary),
+        "knows": problem.adversary.knows,
+        "epsilon": problem.epsilon,
+        "secrets": secrets_text(problem),
+        "framework": None if problem.secrets is None else problem.secrets.to_dict(),
+        "statement": words,
+    }
 
 
 def secrets_text(problem: Problem) -> str:

@@ -319,7 +319,7 @@ def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model
     prior = series.model(model)
     reading = series.reading(prior)
     reading.check(prior)
-    exact = read_exact(series.data, prior, query, reading.layout, reading.id)
+    exact = read_exact(series.data, prior, query, reading)
     return prior, exact.lengths, reading.is_part, exact.unobserved
 
 

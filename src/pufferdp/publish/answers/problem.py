@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -17,8 +17,10 @@ from pufferdp.basics.words import quoted_value
 from pufferdp.bounds.quilts.chains import WorstRecord
 from pufferdp.bounds.quilts.networks import NetworkQuilt
 from pufferdp.bounds.units.secrets import SegmentSecret
+from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
+from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.models.hidden import is_hidden
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query
@@ -28,9 +30,6 @@ from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind
 from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.stated_reading import stated_lengths
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.charge import Charge
 
 SEARCHED: Final = 5e-3
 """Relative: more than the tolerance of a search for noise (1e-3), on the machine of the release and on this one."""
@@ -105,13 +104,14 @@ class Problem:
                 secret.cells(self.domains)  # refuses names the model does not have
 
     @classmethod
-    def chains_stated(cls, certificate: Any, model: Model) -> dict[str, Any]:
-        """The chains and the adversary that a certificate states, as fields of a problem."""
-        data = certificate.data
+    def chains_stated(cls, certificate: Any) -> dict[str, Any]:
+        """The model, the chains, the adversary and the epsilon that a certificate states, as fields of a problem."""
+        data, guarantee = certificate.data, certificate.guarantee
         return {
-            "model": model,
+            "model": model_from_dict(certificate.model),
             "lengths": stated_lengths(data.lengths),
-            "adversary": checks.adversary(certificate.guarantee.adversary),
+            "epsilon": guarantee.epsilon,
+            "adversary": checks.adversary(guarantee.adversary),
             "part": data.part is True,
             "unobserved": data.dropped + data.unobserved > 0,
         }
@@ -127,13 +127,20 @@ class Problem:
             "unobserved": charge.facts.get("unobserved") is True,
         }
 
-    def chain_facts(self) -> dict[str, Any]:
-        """The chains, as the facts of a charge."""
-        return {
+    def charge(self, facts: Mapping[str, Any], **more: Any) -> Charge:
+        """A charge on these chains, under this model and for this adversary."""
+        chains = {
             "lengths": [list(pair) for pair in self.lengths],
             **({"part": True} if self.part else {}),
             **({"unobserved": True} if self.unobserved else {}),
         }
+        return Charge(
+            longest=self.charged_records,
+            facts={**facts, **chains},
+            model=model_digest(self.model),
+            adversary=str(self.adversary),
+            **more,
+        )
 
     @property
     def charged_records(self) -> int:
@@ -267,7 +274,7 @@ class Problem:
         return str(record + 1) if records is None else records.records[record]
 
     def states_at(self, record: int) -> tuple[str, ...]:
-        """The states of a record."""
+        """The states that a record can be in."""
         return self.model.labels if self.model.domains is None else self.model.domains[record]
 
 
@@ -439,6 +446,15 @@ def refuse_known_records(problem: Problem) -> None:
     """For mechanisms whose proof is for an adversary who knows no record."""
     if problem.adversary is not Adversary.PUFFERFISH:
         raise NotApplicableError("holds only for an adversary who knows no record (pufferfish)")
+
+
+def check_series(model: Model, what: str) -> None:
+    """Refuse a model that is no series of states for what any DP algorithm may be."""
+    if series_of(model) is None:
+        raise NotApplicableError(
+            f"{what} needs a series of states (a chain, a clock, a hidden chain or a class of them): for records of "
+            "other models no curve says what every algorithm leaks; release one query at a time"
+        )
 
 
 def refuse_own_secrets(problem: Problem) -> None:

@@ -40,8 +40,7 @@ from pufferdp.publish.flips.plan import (
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, ChainShares
-from pufferdp.publish.pipeline import Reading, check_stated
-from pufferdp.publish.reading import assumption_text, moves_fact
+from pufferdp.publish.reading import Reading, assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 
 Thresholds = tuple[tuple[int, ...], ...]
@@ -103,7 +102,6 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 f"the loss is for series of {c.channel.length} records, and this one goes on before and after what was "
                 "read"
             )
-        check_stated(c.data, model)
         noise = _stated_noise(c)
         return FlipProblem(
             model=model,

@@ -24,7 +24,6 @@ from pufferdp.publish.flows.certificate import ERRORS, FlowCertificate, guarante
 from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, Trial, calibrate, privacy_of
 from pufferdp.publish.kind import Kind, Made, stated_ranges
-from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.stated_reading import stated_lengths
 
@@ -68,7 +67,6 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         lengths = stated_lengths(c.data.lengths)
         if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
             raise CertificateError("repair.kappa must be a number above 0 for the repair log, and null otherwise")
-        check_stated(c.data, model)
         problem = FlowProblem(
             model=model,
             lengths=lengths,
@@ -142,10 +140,6 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             "flow": flow.tolist(),
             "estimates": estimate_chain(flow, ours.distribution, ours.kappa).to_dict(),
         }
-
-    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The flow, with a row and a column for each label."""
-        return {name: certificate[name] for name in ("labels", "flow")}
 
     def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """The flow, what follows from it, and its noise; the guess that is stated where another simulation gives it."""

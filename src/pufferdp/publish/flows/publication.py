@@ -22,8 +22,8 @@ from pufferdp.publish.flows.kind import KIND, FlowRequest, shortfall
 from pufferdp.publish.flows.plan import centre_chain
 from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, privacy_of, repaired
 from pufferdp.publish.noise import Sampler, draw
-from pufferdp.publish.pipeline import Charged, Publication, Reading
-from pufferdp.publish.reading import ExactFlow, read_flow
+from pufferdp.publish.pipeline import Charged, Publication
+from pufferdp.publish.reading import ExactFlow, Reading, read_flow
 from pufferdp.publish.series import ReleaseOptions, as_asked
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
     def read(self) -> ExactFlow:
         """The exact transitions."""
         self.progress("reading")
-        return read_flow(self.data, self.asked.model, self.reading.layout, self.asked.centre_only)
+        return read_flow(self.data, self.asked.model, self.reading, self.asked.centre_only)
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""

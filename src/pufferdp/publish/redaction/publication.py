@@ -32,7 +32,7 @@ from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.certificate import content_of
 from pufferdp.publish.noise import Sampler, bernoulli
 from pufferdp.publish.pipeline import Charged, OddsPublication, reason_of
-from pufferdp.publish.reading import assumptions, check_moves, check_people, check_restarts
+from pufferdp.publish.reading import assumptions, check_moves, check_people, check_restarts, facts_of
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.mechanisms import redaction_mechanism
@@ -247,10 +247,11 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
         check_mark(self.mark, chain)
         _ = self.file
         _ = self.earlier
-        self.private.check(self.reading.check(chain))
+        self.reading.check(chain)
+        self.private.check(self.reading)
         if self.reading.is_part:
             raise NotApplicableError(
-                f"a redaction is of a whole series, and not of a segment {self.reading.layout.segment}: what comes "
+                f"a redaction is of a whole series, and not of a segment {self.reading.segment}: what comes "
                 "before and after may be known or published, and would give the private records away; redact the whole "
                 "series, and keep the rows of the segment from what it writes"
             )
@@ -268,7 +269,7 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
     def read(self) -> Placed:
         """Where the private and the known rows stand."""
         self.progress("reading")
-        layout, chain = self.reading.layout, self.hiding.chain
+        layout, chain = self.reading, self.hiding.chain
         ordered = layout.order is not None or layout.by is not None
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
@@ -335,10 +336,11 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
         where = "the error's value" if self.file is None else f"in {self.file.path!r}"
         with charged.certifying(frame, lambda: lost or f"the redacted series is {where}"):
             counts = placement.counts
-            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
+            model, missing = problem.hiding.chain, counts.missing
+            facts = facts_of(self.reading, model, counts.lengths, missing, counts.ranges, counts.unobserved)
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
-            facts["assumptions"] = assumptions(facts, problem.hiding.chain)
+            facts["assumptions"] = assumptions(facts, model)
             made = self.made(facts, charged)
             redaction = Redaction(
                 designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),

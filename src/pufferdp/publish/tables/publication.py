@@ -146,12 +146,12 @@ class TablePublication(OddsPublication[TableProblem, TableNoise, ExactTable, Tab
             raise ParameterError(f"the table would have two columns {twice!r}; rename the one in the data", value=twice)
         check_period(self.asked.grouping, self.reading.order)
         self.reading.check(self.model)
-        replace(self.reading.layout, group=self.asked.grouping.column)
+        replace(self.reading, group=self.asked.grouping.column)
 
     def read(self) -> ExactTable:
         """The records of each group; they stay inside the publication."""
         self.progress("reading")
-        layout = replace(self.reading.layout, group=self.asked.grouping.column)
+        layout = replace(self.reading, group=self.asked.grouping.column)
         clip = self._data_clip
         exact, keyed = read_keyed(self.data, self.model, layout, clip)
         self.progress("grouping")
