@@ -38,14 +38,15 @@ def verify(
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import RefusedError
     from pufferdp.publish.noise import SEEDED
-    from pufferdp.publish.verify import read_and_verify
+    from pufferdp.publish.verify import verify as verify_certificate
     from pufferdp.report.registry import guarantee_of, vouched_words
     from pufferdp.report.text import blocks_text, wrap_sentence
 
     allowed = options.number("seconds", seconds)
     with options.progress() as progress:
         progress("recomputing the noise")
-        raw, result = read_and_verify(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
+        result = verify_certificate(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
+        raw = result.content
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))

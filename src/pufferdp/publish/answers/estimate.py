@@ -26,9 +26,8 @@ from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import hidden_of, is_hidden
 from pufferdp.publish.answers.distributions import Grid, distributions_of_records, grid_of
 from pufferdp.publish.answers.intervals import stated_query
-from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.problem import Problem, Remembered
 from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
-from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.model_checks import ModelChecks
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
 

@@ -23,9 +23,8 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
-from pufferdp.publish.answers.problem import PART, UNOBSERVED, Calibration, Mechanism, Problem
+from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem, Remembered
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import SecretsLike, as_secrets
 from pufferdp.publish.noise import Accuracy
 from pufferdp.publish.verdict import Verdict, answer_verdict
@@ -89,7 +88,7 @@ class Candidate:
     applies: bool
     """Whether the guarantee holds."""
     reason: str | None
-    """Why it does not apply."""
+    """Why it does not apply; None where it does."""
     calibration: Calibration | None
     """The noise; for per-record-dp it is shown even where it is not enough."""
     accuracy: Accuracy | None
@@ -372,12 +371,9 @@ def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     try:
-        if problem.endless and not mechanism.holds_for_parts(problem):
-            raise NotApplicableError(UNOBSERVED if problem.unobserved else PART)
-        if problem.unit is not None and not mechanism.holds_for_units(problem):
-            raise NotApplicableError(f"is not worked out for {problem.unit.words} as the unit")
-        if problem.secret is not None and not mechanism.holds_for_secrets(problem):
-            raise NotApplicableError("protects the values of single records, not a segment or an event in it")
+        for what, why in problem.demands.items():
+            if not mechanism.hides(what, problem):
+                raise NotApplicableError(why)
         calibration, reason = mechanism.calibrate(problem), None
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):

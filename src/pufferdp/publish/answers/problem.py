@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -23,7 +24,7 @@ from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.models.hidden import is_hidden
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.queries import BoundQuery, Query
+from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.model_checks import CheckedGuarantee
@@ -174,6 +175,18 @@ class Problem:
             return True
         given = any(chain.given_start is not None for chain in series.chains)
         return given or self.adversary is not Adversary.PUFFERFISH
+
+    @property
+    def demands(self) -> dict[str, str]:
+        """What noise must hide besides single records of the series read, and why a mechanism that does not is out."""
+        unit = "" if self.unit is None else f"is not worked out for {self.unit.words} as the unit"
+        segment = "protects the values of single records, not a segment or an event in it"
+        reasons = {
+            "parts": (UNOBSERVED if self.unobserved else PART) if self.endless else "",
+            "units": unit,
+            "secrets": segment if self.secret is not None else "",
+        }
+        return {what: reason for what, reason in reasons.items() if reason}
 
     @property
     def series_length(self) -> int:
@@ -397,20 +410,15 @@ class Mechanism(ABC):
         """A faster mechanism that hardly ever needs more noise: where that one applies, plans leave this one out."""
         return None
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """Whether its noise is enough where the records are a part of an endless series (``Problem.endless``).
+    covers: Collection[str] = ()
+    """What its noise hides besides single records of the series that is read: ``units`` (all records of a period),
+    ``secrets`` (a segment, or an event in it), and ``parts``, where the records are a part of an endless series
+    (``Problem.endless``). It hides these where ``find`` looks at ``series_length`` and no other length, or lets all
+    records change that are read."""
 
-        It is where ``find`` looks at ``series_length`` and no other length, or lets all records change that are read.
-        """
-        return False
-
-    def holds_for_units(self, problem: Problem) -> bool:
-        """Whether its noise hides all records of a period at once (``Problem.unit``)."""
-        return False
-
-    def holds_for_secrets(self, problem: Problem) -> bool:
-        """Whether its noise hides a segment, or an event in it (``Problem.secret``)."""
-        return False
+    def hides(self, what: str, problem: Problem) -> bool:
+        """Whether its noise hides this of a problem; see ``covers``."""
+        return what in self.covers
 
     def find(self, problem: Problem) -> Calibrated:
         """σ and what it rests on; mechanisms that override ``calibrate`` need none. Raises NotApplicableError."""
@@ -473,3 +481,51 @@ def refuse_endless_search(problem: Problem) -> None:
         raise NotApplicableError(
             "is searched record by record from the first on, and the series has no end; curve-tight needs no more noise"
         )
+
+
+V = TypeVar("V")
+
+
+class Remembered(Generic[V]):
+    """The latest values by problem, and by whatever else they follow from.
+
+    Two problems are the same where their models are equal and they agree in everything else. So the model must
+    be frozen, or it could have changed meanwhile, and the query must not call a function, which need not do the same
+    twice: for others nothing is kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._latest, self._lock = most, dict[tuple[Problem, Hashable], V](), threading.Lock()
+
+    def get(
+        self, problem: Problem, more: Hashable, make: Callable[[], V], keep: Callable[[V], bool] | None = None
+    ) -> V:
+        """The value that was kept, or a new one, which is kept unless ``keep`` says otherwise. Errors are not kept."""
+        if not _never_changes(problem):
+            return make()
+        key = problem, more
+        with self._lock:
+            if key in self._latest:
+                self._latest[key] = value = self._latest.pop(key)  # the latest is the last
+                return value
+        value = make()
+        if keep is None or keep(value):
+            with self._lock:
+                self._latest[key] = value
+                if len(self._latest) > self._most:
+                    del self._latest[next(iter(self._latest))]
+        return value
+
+    def clear(self) -> None:
+        """Forget everything: for those who measure how long it takes to find anew."""
+        with self._lock:
+            self._latest.clear()
+
+
+def _never_changes(problem: Problem) -> bool:
+    try:
+        hash(problem)
+    except TypeError:  # secrets of one's own, or a table: nothing to look up by
+        return False
+    parameters = vars(type(problem.model)).get("__dataclass_params__")  # not those of a class it extends
+    return parameters is not None and parameters.frozen and not isinstance(problem.query, FunctionQuery)

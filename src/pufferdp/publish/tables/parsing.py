@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.publish.answers.queries import NumberQuery, Query, near_query, query_kind, query_kinds
-from pufferdp.publish.tables.classic import ClassicQuestion
-from pufferdp.publish.tables.cross import CrossQuestion
+from pufferdp.publish.tables.classic import ClassicQuestion, CrossQuestion
 from pufferdp.publish.tables.quantiles import KINDS, QuantileQuestion
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.transitions import TransitionsQuestion

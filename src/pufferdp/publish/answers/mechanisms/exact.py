@@ -54,9 +54,9 @@ class ExactLaplace(Mechanism):
     name = "exact-laplace"
     theorem = "exact leakage of a noisy number, over every adversary of the kind (docs/theory/windows.md)"
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """Where a count leaks its loss alone: that is so for the count over any segment (see ``leaks_its_loss``)."""
-        return leaks_its_loss(problem) and not problem.unobserved
+    def hides(self, what: str, problem: Problem) -> bool:
+        """A part where a count leaks its loss alone, which is so for any segment (see ``leaks_its_loss``)."""
+        return what == "parts" and leaks_its_loss(problem) and not problem.unobserved
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the largest DP loss whose leakage is at most epsilon, under the worst model."""
@@ -103,11 +103,7 @@ def leaks_most(problem: Problem) -> bool:
     beyond all counts is likelier by e^τ for every record in the state that is counted, or in the other.
     """
     chains = chains_of(problem.model)
-    # A count with a definite start is computed as in version 0.1, whose certificates must come out the same; but where
-    # epsilon is small, what it left over for rounding is too much.
-    small = problem.epsilon < _LEAST_SPARE / _SPARE
-    new = small or problem.balanced or any(chain.any_start for chain in chains)
-    return new and is_one_count(problem) and bool(chains) and all(_odds_ratio(c.transition, "attracts") for c in chains)
+    return is_one_count(problem) and bool(chains) and all(_odds_ratio(c.transition, "attracts") for c in chains)
 
 
 def _tables(model: Model) -> list[Matrix]:

@@ -38,10 +38,7 @@ class GaussianTight(Mechanism):
     name = "gaussian-tight"
     theorem = "Gaussian noise (zCDP), carried over by a leakage curve (docs/guide/approximate.md, Theorem 3)"
     approximate = True
-
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """It is carried over by a curve of the whole series."""
-        return True
+    covers = ("parts",)
 
     def calibrate(self, problem: Problem) -> Calibration:
         """The least scale at which OpenDP's map and the curve together keep the guarantee."""
