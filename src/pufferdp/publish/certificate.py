@@ -121,7 +121,7 @@ class RangePart(CertificatePart):
 
 
 class RangesPart(CertificatePart):
-    """Which records were read."""
+    """Which records were read, by time and by person."""
 
     order: str | None
     unit: str = Field(description="number, time (no time zone) or utc")

@@ -46,7 +46,7 @@ class Made:
     """What a certificate says that does not follow from its problem: who read what, when, and what came out."""
 
     data: Mapping[str, Any]
-    """How the data was read."""
+    """How the data was read, as the part ``data`` states it."""
     released: Any = None
     """The numbers themselves, where the certificate has them."""
     warnings: Sequence[str] = ()

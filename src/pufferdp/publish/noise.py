@@ -25,9 +25,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.unexpected import describe_unexpected
-from pufferdp.publish.balanced import BalancedDistribution
-from pufferdp.publish.discrete_gaussian import DiscreteGaussianDistribution
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import BalancedDistribution, DiscreteGaussianDistribution, NoiseTable
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
@@ -207,7 +205,7 @@ SEEDED: Final = "unsafe: seeded"
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Where noise comes from."""
+    """A source of noise and of random bytes."""
 
     @property
     def warning(self) -> str | None:

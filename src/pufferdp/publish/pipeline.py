@@ -241,7 +241,7 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     @abstractmethod
     def draw(self, problem: P, solution: S, exact: E, charged: Charged) -> R:
-        """Draw, write and certify."""
+        """Draw the noise, write the result and certify it."""
 
     def announce(self, words: str) -> None:
         """Progress behind the charge: a listener that fails, or would stop the work, comes too late."""

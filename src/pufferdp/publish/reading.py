@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -107,6 +107,11 @@ class WasRead:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.facts})"
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """The public fields, for another subclass."""
+        return {each.name: getattr(self, each.name) for each in fields(WasRead)}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

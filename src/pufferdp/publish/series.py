@@ -164,7 +164,7 @@ class Series:
 
     @property
     def named(self) -> str:
-        """The column as text."""
+        """The column, or both columns of a pair, as text."""
         assert isinstance(self.column, str)
         return self.column
 

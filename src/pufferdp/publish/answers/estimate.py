@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, distinct
 from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
-from pufferdp.bounds.additive.posterior import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.bounds.chains.sums import SumDistribution, chain_total, clock_total
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
@@ -365,6 +364,8 @@ def normal_estimate(mean: float, variance: float, noisy: float, scale: float) ->
     A sum of jointly normal records is normal. Where records are clipped it is only nearly so (`clipped_moments`), and
     then the posterior is an approximation. Still, nothing but the noisy answer and public numbers goes into it.
     """
+    from pufferdp.bounds.additive.posterior import normal_posterior, normal_surprise  # for real numbers alone
+
     far = max(LEAST_SURPRISE, normal_surprise(mean, variance, noisy, scale))
     middle, low, high = normal_posterior(mean, variance, noisy, scale, _TAIL)
     return ModelEstimate(mean=middle, low=low, high=high, surprise=far)
@@ -374,6 +375,8 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     """A sum or mean of clipped numbers over independent copies of a family, taken as normal."""
     if problem.query.clip is None or problem.bound.range is None:
         return None
+    from pufferdp.bounds.additive.posterior import clipped_moments
+
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
     share = float(problem.query.share(problem.records))

@@ -15,7 +15,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats
 from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import NoiseTable
 
 Ends = float | list[float]
 _WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN, NoiseKind.TABLE)

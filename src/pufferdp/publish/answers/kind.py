@@ -40,7 +40,7 @@ from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.noise import NoiseDistribution
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import NoiseTable
 from pufferdp.publish.reading import assumption_text, check_stated, moves_fact
 from pufferdp.publish.verdict import certified_verdict
 

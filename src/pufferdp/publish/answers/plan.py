@@ -16,11 +16,9 @@ from pufferdp.basics.words import a_kind
 from pufferdp.bounds.curve_forms import SMALL_LOSS
 from pufferdp.bounds.curves import small_loss_slopes
 from pufferdp.bounds.quilts.networks import NetworkQuilt
-from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
 from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem, Remembered
@@ -30,6 +28,8 @@ from pufferdp.publish.noise import Accuracy
 from pufferdp.publish.verdict import Verdict, answer_verdict
 
 if TYPE_CHECKING:
+    from pufferdp.bounds.units.secrets import SegmentSecret
+    from pufferdp.publish.answers.limits import Limit
     from pufferdp.publish.series import Series
 
 _QUICK_STATES: Final = 8
@@ -155,6 +155,8 @@ class Plan(Ranking[Candidate]):
     @cached_property
     def limit(self) -> Limit | None:
         """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
+        from pufferdp.publish.answers.limits import limit_of  # a release does without it
+
         return None if self.problem.secret is not None else limit_of(self.problem)
 
     @cached_property
@@ -326,8 +328,10 @@ def _segment_secret(
     secret: str | SegmentSecret | None, model: Model, lengths: Lengths, *, endless: bool
 ) -> SegmentSecret | None:
     """A secret in a segment of one of the chains; of a part the series goes on beside it."""
-    if secret is None or isinstance(secret, SegmentSecret):
+    if not isinstance(secret, str):
         return secret
+    from pufferdp.bounds.units.secrets import SegmentSecret  # most plans are not about a segment
+
     longest = max((length for length, _ in lengths), default=None)
     return SegmentSecret.parse(secret, model, None if endless else longest)
 

@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -17,7 +17,6 @@ from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterErro
 from pufferdp.basics.words import quoted_value
 from pufferdp.bounds.quilts.chains import WorstRecord
 from pufferdp.bounds.quilts.networks import NetworkQuilt
-from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
@@ -26,11 +25,13 @@ from pufferdp.models.hidden import is_hidden
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
-from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import LARGEST_SCALE, NoiseTable
 from pufferdp.publish.stated_reading import stated_lengths
+
+if TYPE_CHECKING:
+    from pufferdp.bounds.units.secrets import SegmentSecret
 
 SEARCHED: Final = 5e-3
 """Relative: more than the tolerance of a search for noise (1e-3), on the machine of the release and on this one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
 from pufferdp.publish.noise import Sampler, draw
 from pufferdp.publish.pipeline import Charged, OddsPublication
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
-from pufferdp.publish.series import Run, Series
+from pufferdp.publish.series import Series
 from pufferdp.publish.verdict import Verdict, certified_verdict
 
 
@@ -83,31 +83,23 @@ def release(
     *,
     model: ModelLike,
     query: Query | str,
-    epsilon: float,
     adversary: str = "bdp",
     secrets: SecretsLike | None = None,
     clip: tuple[float, float] | None = None,
-    mechanism: str | None = None,
-    beta: float = 0.05,
-    delta: float = 0.0,
     unit: str | int | Unit | None = None,
-    **run: Unpack[Run],
+    **asked: Any,
 ) -> Release:
-    """Release one answer; the parameters are those of ``pufferdp.release``."""
+    """Release one answer; the parameters are those of ``pufferdp.release``, and the fields of a publication."""
     prior = series.model(model)
     return AnswerPublication(
         data=series.data,
         model=prior,
         reading=series.reading(prior),
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
-        epsilon=epsilon,
         adversary=checks.adversary(adversary),
         secrets=as_secrets(secrets),
-        mechanism=mechanism,
-        beta=beta,
-        delta=delta,
         unit=None if unit is None else Unit.of(unit, prior),
-        **run,
+        **asked,
     ).publish()
 
 

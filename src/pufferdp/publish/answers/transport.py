@@ -10,11 +10,10 @@ import numpy as np
 from pufferdp.basics.errors import ParameterError
 from pufferdp.bounds.distributions.wasserstein import Pairs, coupling
 from pufferdp.publish.answers.distributions import AnswerDistribution
+from pufferdp.publish.noise import ROUNDING
 
 MOST_ANSWERS: Final = 200
 """More bars than this are a grey block."""
-_ROUNDING: Final = 1e-11
-"""Masses that are equal in truth may differ by this factor; it is a picture, nobody's noise depends on it."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ def moves_between(distribution_first: AnswerDistribution, distribution_second: A
     points = np.array(answers)
     if all(x.is_integer() for x in answers):
         points = points.astype(np.int64)
-    with np.errstate(divide="ignore"):
-        worst = Pairs(points, np.log(first), np.log(second), _ROUNDING).worst()
+    with np.errstate(divide="ignore"):  # masses that are equal in truth may differ by rounding: no noise depends on it
+        worst = Pairs(points, np.log(first), np.log(second), ROUNDING).worst()
     distance = 0.0 if worst is None else worst.distance
     # Masses that differ in their last digits leave dust, which would be carried on to the next answer.
     moves = [

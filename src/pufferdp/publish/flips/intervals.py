@@ -65,7 +65,7 @@ class ChannelOutputs:
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """The number of records that passed the channel."""
         return int(self.outputs.sum())
 
     @cached_property

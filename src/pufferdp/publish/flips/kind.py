@@ -65,7 +65,7 @@ class FlipProblem:
     """Whether the series goes on before and after what was read; the length is None then. Flips of a part are those of
     the whole series, all but some of them left out, so that they leak no more."""
     ranges: Ranges = EVERYTHING
-    """Which records were read."""
+    """Which records were read, by time and by person."""
 
 
 class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
@@ -86,22 +86,12 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         model = model_from_dict(c.model)
         if c.mechanism.name not in THEOREMS:
             raise CertificateError(f"mechanism {c.mechanism.name!r} is not known to this version")
+        part, lost = c.data.part is True, c.data.dropped + c.data.unobserved
         longest = max((length for length, _ in stated_lengths(c.data.lengths)), default=0)
-        if c.channel.length is not None and c.channel.length < longest:
-            raise CertificateError(
-                f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
-            )
-        part = c.data.part is True
-        lost = c.data.dropped + c.data.unobserved
-        if lost and c.channel.length is not None:
-            raise CertificateError(
-                f"the loss is for series of {c.channel.length} records, and {lost} are missing between those read"
-            )
-        if part and c.channel.length is not None:
-            raise CertificateError(
-                f"the loss is for series of {c.channel.length} records, and this one goes on before and after what was "
-                "read"
-            )
+        if c.channel.length is not None and (part or lost or c.channel.length < longest):
+            longer = f"{lost} are missing between those read" if lost else f"the data has a chain of {longest}"
+            longer = "this one goes on before and after what was read" if part else longer
+            raise CertificateError(f"the loss is for series of {c.channel.length} records, and {longer}")
         noise = _stated_noise(c)
         return FlipProblem(
             model=model,

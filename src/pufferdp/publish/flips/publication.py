@@ -180,7 +180,7 @@ def flip_stream(
 
 @dataclass(frozen=True, kw_only=True)
 class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
-    """A series on its way out."""
+    """A series that is about to be privatised."""
 
     model: SeriesModel
     optimise: bool = False
@@ -192,7 +192,7 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
 
     @property
     def coding(self) -> Coding:
-        """How cells become states."""
+        """How cells of the column become states."""
         return coding_of(self.model)
 
     def check(self) -> None:

@@ -30,10 +30,8 @@ from pufferdp.publish.noise import Accuracy, NoiseDistribution, NoiseKind
 SEED: Final = 8
 """Of the simulation that compares repairs; it touches no release."""
 MOST_DRAWS: Final = 2000
-_CELLS: Final = 1_000_000
-"""Numbers that noise may fill."""
-_STEPS: Final = 1_000_000
-"""Transitions that are drawn."""
+_MOST_NUMBERS: Final = 1_000_000
+"""Numbers of a simulation: of its noise, and transitions that are drawn."""
 _LONGEST: Final = 20_000
 """Longer chains are not drawn: their flow lies so near its mean that the mean stands for it."""
 _KAPPAS: Final = np.logspace(-5, 2, 29)
@@ -168,7 +166,7 @@ class FlowCalibration:
     noise: FlowNoise
     repair: Repair
     kappa: float | None
-    """For the repair ``log``."""
+    """For the repair ``log``; None for the other."""
     distribution: NoiseDistribution
     expected_l1_error: float
     """Of the released flow under the model, simulated."""
@@ -240,9 +238,9 @@ def calibrate(
 
 def _trial(problem: FlowProblem) -> Trial:
     k, generator = problem.model.size, seeded(SEED)
-    draws = int(min(MOST_DRAWS, max(100, _CELLS // (k * k))))
+    draws = int(min(MOST_DRAWS, max(100, _MOST_NUMBERS // (k * k))))
     centre = (problem.model.stationary[:, None] * problem.model.transition).ravel()
-    size = min(draws, _STEPS // problem.transitions)
+    size = min(draws, _MOST_NUMBERS // problem.transitions)
     guess = None
     if max(length for length, _ in problem.lengths) > _LONGEST or size < 8:
         flows = np.tile(centre, (draws, 1))

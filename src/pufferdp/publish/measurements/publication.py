@@ -121,14 +121,7 @@ class MeasurementPublication(OddsPublication[MeasurementProblem, Carried, ExactV
         clip = self.values.clip if self.values.of_state is None else None
         exact, keyed = read_keyed(self.data, self.model, self.reading, clip)
         check_size(self.measurement, len(keyed.codes))
-        return ExactValues(
-            codes=keyed.codes,
-            numbers=keyed.numbers,
-            lengths=exact.lengths,
-            unobserved=exact.unobserved,
-            facts=exact.facts,
-            ranges=exact.ranges,
-        )
+        return ExactValues(codes=keyed.codes, numbers=keyed.numbers, **exact.public)
 
     def problem(self, exact: ExactValues) -> MeasurementProblem:
         """With the pair of the measurement's profile that leaks least on the chains that were read."""

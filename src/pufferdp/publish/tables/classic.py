@@ -23,8 +23,8 @@ from pufferdp.publish.answers.queries import (
     NumberQuery,
     Query,
 )
-from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseDistribution, Sampler, draw, in_doubles
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, Sampler, draw, in_doubles
+from pufferdp.publish.noise_distributions import LARGEST_SCALE
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
 _THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
@@ -66,7 +66,7 @@ class ClassicQuestion(Question):
         return self.query.reads_numbers(model)
 
     def check(self, model: Model) -> None:
-        """As for a query."""
+        """Refuse a query that does not fit the model."""
         self._bound(model)
 
     def labels(self, model: Model) -> tuple[str, ...]:
@@ -169,10 +169,7 @@ class ClassicQuestion(Question):
         return self.query.on(model, 1)
 
     def _distribution(self, bound: BoundQuery, scale: float) -> NoiseDistribution:
-        distribution = NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels))
-        if not bound.balanced or self.independent or distribution.counts_scale > LARGEST_SCALE:
-            return distribution
-        return NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
+        return noise_of_scale(bound.noise, scale, len(bound.labels), bound.balanced and not self.independent)
 
     def _totals(self, bound: BoundQuery, records: int) -> tuple[float, float]:
         """Between what the answer lies before it is divided by the records of its group."""
@@ -191,6 +188,12 @@ class ClassicQuestion(Question):
             return numbers
         size = size if self.sized else max(size, 1)
         return tuple(None if value is None or not size else value / size for value in numbers)
+
+
+def noise_of_scale(kind: NoiseKind, scale: float, coordinates: int, balanced: bool) -> NoiseDistribution:
+    """Noise of a scale on each number of a group; balanced noise that is too wide for its sampler is independent."""
+    distribution = NoiseDistribution(kind=kind, scale=scale, coordinates=coordinates)
+    return replace(distribution, balanced=balanced and distribution.counts_scale <= LARGEST_SCALE)
 
 
 def scale_of(lipschitz: float, dp_loss: float) -> float:
@@ -223,13 +226,6 @@ class CrossQuestion(ClassicQuestion):
     """The histogram of pairs, shown with a row for each state of the first column."""
 
     query: Query = field(default_factory=HistogramQuery)
-
-    @classmethod
-    def parse(cls, text: str, clip: tuple[float, float] | None) -> CrossQuestion:
-        """Read ``cross``; the range is for others that are asked with it."""
-        if text != "cross":
-            raise QueryError(f"query is {text!r}; cross takes nothing after it", value=text)
-        return cls()
 
     @property
     def name(self) -> str:

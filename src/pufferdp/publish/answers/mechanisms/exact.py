@@ -18,6 +18,7 @@ from pufferdp.bounds.additive.tables import RecordAdversary, TableLeakage
 from pufferdp.bounds.additive.uninformed import AnyStartLeakage, SeriesLeakage, UninformedLeakage
 from pufferdp.bounds.additive.windows import TOLERANCE, WindowAdversary, WindowLeakage, Work, is_closed
 from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.bounds.curve_forms import SMALL_LOSS
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import series as tight_series
@@ -30,12 +31,10 @@ from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.distributions import Given, Grid, answer_distributions, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import CountQuery
+from pufferdp.publish.noise import ROUNDING
 
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
-_SMALL_LOSS: Final = 0.01
-_SOME: Final = 1e-9
-"""More than rounding makes of nothing."""
 _MOST_STATES: Final = 8
 """Windows of chains with more states take minutes."""
 _MOST_WINDOWS: Final = 50
@@ -175,8 +174,8 @@ class ExactLeakage:
     @property
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
-        self._work.begin(_SOME)
-        if any(worst(_SMALL_LOSS * self._share).lower > _SOME for worst in self._beliefs):
+        self._work.begin(ROUNDING)
+        if any(worst(SMALL_LOSS * self._share).lower > ROUNDING for worst in self._beliefs):
             return False
         return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._beliefs)
 

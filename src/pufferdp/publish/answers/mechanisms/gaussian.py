@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
 
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
@@ -27,9 +26,6 @@ from pufferdp.publish.answers.problem import (
 )
 from pufferdp.publish.answers.queries import CountQuery, FunctionQuery
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind, gaussian_delta, gaussian_rho
-
-_TRIES: Final = 40
-"""How often the scale is rounded up until OpenDP's map agrees; each time by twice as much."""
 
 
 class GaussianTight(Mechanism):
@@ -99,7 +95,7 @@ def _largest(curve: Curve, problem: Problem, move: float) -> tuple[float, float,
     if budget is None:
         raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
     scale, step = move / math.sqrt(2 * budget.rho), 2.0**-52
-    for _ in range(_TRIES):
+    while step < 1:  # rounded up until the map agrees, each time by twice as much
         if gaussian_delta(scale, move, problem.query.counts_states, budget.loss) <= budget.delta:
             return scale, budget.loss, budget.delta
         scale, step = scale * (1 + step), 2 * step
