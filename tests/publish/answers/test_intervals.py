@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, fit, release, verify
 from pufferdp.basics.adversary import Adversary
-from pufferdp.publish.answers.estimate import MISFIT
-from pufferdp.publish.answers.intervals import intervals, noise_of
+from pufferdp.publish.answers.estimate import MISFIT, intervals, noise_of
 from pufferdp.publish.answers.publication import AnswerPublication
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash

@@ -173,7 +173,7 @@ def test_noise_that_cannot_be():
 def test_estimates_for_independent_flips_are_refused():
     result = pufferdp.flip(series(50), **USUAL)
     frame = pandas.DataFrame({"state": result.values})
-    for estimate in (pufferdp.estimate_flips, pufferdp.posterior_of_flips):
+    for estimate in (pufferdp.estimate, pufferdp.posterior_of_flips):
         with pytest.raises(NotApplicableError, match="are a chain"):
             estimate(frame, result.certificate)
 

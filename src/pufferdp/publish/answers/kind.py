@@ -28,10 +28,10 @@ from pufferdp.publish.answers.estimate import (
     MISFIT,
     feasible,
     hardly_explained,
+    intervals,
     left_out,
     model_estimate_of,
 )
-from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem, StatedNoise

@@ -18,8 +18,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import Answer, Certificate
-from pufferdp.publish.answers.estimate import ModelEstimate
-from pufferdp.publish.answers.intervals import Intervals, intervals
+from pufferdp.publish.answers.estimate import Intervals, ModelEstimate, intervals
 from pufferdp.publish.answers.kind import KIND, AnswerProblem
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Calibration, Problem

@@ -15,9 +15,9 @@ from pufferdp.publish.answers.estimate import (
     PROBABILITY,
     answer_posterior,
     hardly_explained,
+    intervals,
     why_no_model_estimate,
 )
-from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.certificate import adversary_text
 from pufferdp.publish.verdict import certified_verdict
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text

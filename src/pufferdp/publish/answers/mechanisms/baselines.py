@@ -127,7 +127,7 @@ class CurveNoise(Mechanism):
 
     def spared_by(self, problem: Problem) -> str | None:
         """The mechanism that makes the bound for any algorithm needless where that bound takes minutes."""
-        from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden, bounds_count
+        from pufferdp.publish.answers.mechanisms.exact import LaplaceHidden, bounds_count
 
         return LaplaceHidden.name if self.curve == "potential" and bounds_count(problem) else None
 
