@@ -237,17 +237,11 @@ class SystemSampler:
 
     def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
         """Whole numbers plus discrete Laplace noise."""
-        domains, metrics, measurements = _opendp()
-        domain = domains.vector_domain(domains.atom_domain(T="i64"))
-        make = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale=scale)
-        return [int(v) for v in make([int(v) for v in exact])]
+        return [int(v) for v in _laplace_measurement(scale, whole=True)([int(v) for v in exact])]
 
     def laplace(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Laplace noise on OpenDP's grid."""
-        domains, metrics, measurements = _opendp()
-        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
-        make = measurements.make_laplace(domain, metrics.l1_distance(T=float), scale=scale)
-        return [float(v) for v in make([float(v) for v in exact])]
+        return [float(v) for v in _laplace_measurement(scale, whole=False)([float(v) for v in exact])]
 
     def gaussian(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Gaussian noise on OpenDP's grid, the finest there is."""
@@ -498,11 +492,22 @@ def gaussian_delta(scale: float, move: float, whole: bool, loss: float) -> float
     return float(smoothed.map(move).delta(loss))
 
 
+def _laplace_measurement(scale: float, whole: bool) -> Any:
+    """OpenDP's Laplace noise on vectors, of whole numbers or of doubles on its finest grid."""
+    _, metrics, measurements = _opendp()
+    distance = metrics.l1_distance(T="i64" if whole else float)
+    return measurements.make_laplace(_vectors(whole), distance, scale=scale)
+
+
 def _gaussian_measurement(scale: float, whole: bool) -> Any:
     """OpenDP's Gaussian noise on vectors, of whole numbers or of doubles on its finest grid."""
-    domains, metrics, measurements = _opendp()
-    atom = domains.atom_domain(T="i64") if whole else domains.atom_domain(T=float, nan=False)
-    return measurements.make_gaussian(domains.vector_domain(atom), metrics.l2_distance(T=float), scale=scale)
+    _, metrics, measurements = _opendp()
+    return measurements.make_gaussian(_vectors(whole), metrics.l2_distance(T=float), scale=scale)
+
+
+def _vectors(whole: bool) -> Any:
+    domains, _, _ = _opendp()
+    return domains.vector_domain(domains.atom_domain(T="i64") if whole else domains.atom_domain(T=float, nan=False))
 
 
 def selection_scale(loss: float, move: int) -> float:
@@ -516,11 +521,11 @@ def selection_scale(loss: float, move: int) -> float:
 @lru_cache(maxsize=64)
 def _selection_measurement(scale: float) -> Any:
     """OpenDP's choice of a small score among whole numbers; kept, because a table asks for one a group."""
-    domains, metrics, measurements = _opendp()
+    _, metrics, measurements = _opendp()
     from opendp.measures import max_divergence
 
-    domain = domains.vector_domain(domains.atom_domain(T="i64"))
-    return measurements.make_noisy_max(domain, metrics.linf_distance(T="i64"), max_divergence(), scale, negate=True)
+    distance = metrics.linf_distance(T="i64")
+    return measurements.make_noisy_max(_vectors(whole=True), distance, max_divergence(), scale, negate=True)
 
 
 def load_noise(sampler: Sampler) -> None:

@@ -17,6 +17,7 @@ from pufferdp.publish.certificate import (
     SealedCertificate,
     adversary_text,
     factor_text,
+    guarantee_part,
     odds_guarantee,
 )
 from pufferdp.publish.fields import Exact, Near, Stated
@@ -162,14 +163,9 @@ class Certificate(SealedCertificate):
 
 def guarantee(problem: Problem, words: str) -> dict[str, Any]:
     """The part of a certificate on the guarantee, with its words."""
-    return {
-        "adversary": str(problem.adversary),
-        "knows": problem.adversary.knows,
-        "epsilon": problem.epsilon,
-        "secrets": secrets_text(problem),
-        "framework": None if problem.secrets is None else problem.secrets.to_dict(),
-        "statement": words,
-    }
+    framework = None if problem.secrets is None else problem.secrets.to_dict()
+    stated = guarantee_part(problem.adversary, problem.epsilon, words, secrets_text(problem))
+    return {**stated, "framework": framework}
 
 
 def secrets_text(problem: Problem) -> str:
