@@ -21,7 +21,7 @@ from pufferdp import (
     plan,
     transport_figure,
 )
-from pufferdp.publish.answers.transport import MOST_ANSWERS, moves_between
+from pufferdp.publish.answers.distributions import MOST_ANSWERS, moves_between
 from tests.strategies import chains
 
 CLIQUE = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])

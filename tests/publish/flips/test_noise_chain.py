@@ -196,3 +196,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert done.exit_code == 0, done.output
     assert verify(pufferdp.read_certificate("made.json")).valid
     assert CliRunner().invoke(app, ["verify", "made.json"]).exit_code == 0
+    done = CliRunner().invoke(app, ["flip", "in.csv", "--column", "state", *asked, "--out", "again.csv", "--json"])
+    Path("output.json").write_text(done.stdout)
+    assert CliRunner().invoke(app, ["verify", "output.json"]).exit_code == 0  # with the noise beside the certificate

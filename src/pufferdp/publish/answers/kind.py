@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics.errors import CertificateError, NotApplicableError, QueryError
-from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge, loss_of
@@ -31,6 +30,7 @@ from pufferdp.publish.answers.estimate import (
     intervals,
     left_out,
     model_estimate_of,
+    stated_query,
 )
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import plan_problem, quilt_to_dict, transport_to_dict
@@ -270,12 +270,10 @@ def _check_answer(problem: Problem, distribution: NoiseDistribution, answer: Any
 
 def _query(facts: Mapping[str, Any]) -> Query:
     """The query of a certificate or a charge; in place of a function of your own, one that moves as far."""
-    if facts["name"] == FunctionQuery.word:
-        return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
-    clip = facts["clip"]
-    if clip is not None and len(clip) != 2:
-        raise CertificateError(f"query.clip is {found_text(clip)}; it must be two numbers")
-    return Query.parse(facts["name"], clip=None if clip is None else (clip[0], clip[1]))
+    asked = stated_query({"clip": facts["clip"], "name": facts["name"]})
+    if asked is not None:
+        return asked
+    return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
 
 
 def _quilt(noise: Calibration, model: Model, stated: Mapping[str, Any] | None) -> dict[str, Any] | None:

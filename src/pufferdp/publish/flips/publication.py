@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Unpack
+from typing import Any, BinaryIO, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -51,9 +51,6 @@ from pufferdp.publish.reading import (
     refuse_moves,
 )
 from pufferdp.publish.series import ReleaseOptions, as_asked, run_of
-
-if TYPE_CHECKING:
-    pass
 from pufferdp.publish.series_file import SeriesFile
 
 _TRIES: Final = 4

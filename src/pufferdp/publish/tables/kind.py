@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, cast
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
@@ -257,8 +258,4 @@ def _stated_names(certificate: TableCertificate) -> tuple[str, ...]:
 
 
 def _clip(clip: Sequence[float] | None) -> tuple[float, float] | None:
-    if clip is None:
-        return None
-    if len(clip) != 2:
-        raise CertificateError("a clip must be two numbers")
-    return clip[0], clip[1]
+    return None if clip is None else checks.clip_pair(clip)
