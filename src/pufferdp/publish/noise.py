@@ -137,26 +137,24 @@ class NoiseDistribution:
         Of balanced noise on three or more coordinates a little more (see ``BalancedDistribution.alpha``).
         """
         beta = checks.probability(beta, "beta")
-        if self.scale == 0:
-            return Accuracy(alpha=0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit, beta=beta)
-        if self.balanced:
-            return Accuracy(alpha=self.unit * self.in_counts.alpha(beta), beta=beta)
-        if self.table is not None:
-            return Accuracy(alpha=float(self.table.least_error(beta)), beta=beta)
         # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
         each = -math.expm1(math.log1p(-beta) / self.coordinates)
-        if self.kind is NoiseKind.LAPLACE:
-            return Accuracy(alpha=self.scale * math.log(1 / each) + self.rounding, beta=beta)
-        if self.kind is NoiseKind.GAUSSIAN:
-            return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2) + self.rounding, beta=beta)
-        if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
-            return Accuracy(
-                alpha=self.unit * DiscreteGaussianDistribution(self.counts_scale).least_error(each), beta=beta
-            )
-        # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
-        s = self.counts_scale
-        tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
-        return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
+        if self.scale == 0:
+            alpha = 0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit
+        elif self.balanced:
+            alpha = self.unit * self.in_counts.alpha(beta)
+        elif self.table is not None:
+            alpha = float(self.table.least_error(beta))
+        elif self.kind is NoiseKind.LAPLACE:
+            alpha = self.scale * math.log(1 / each) + self.rounding
+        elif self.kind is NoiseKind.GAUSSIAN:
+            alpha = -self.scale * NormalDist().inv_cdf(each / 2) + self.rounding
+        elif self.kind is NoiseKind.DISCRETE_GAUSSIAN:
+            alpha = self.unit * DiscreteGaussianDistribution(self.counts_scale).least_error(each)
+        else:  # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1
+            s = self.counts_scale
+            alpha = self.unit * max(1, math.ceil(s * math.log(2 / ((1 + math.exp(-1 / s)) * each))))
+        return Accuracy(alpha=alpha, beta=beta)
 
     def accuracy_of_each(self, beta: float) -> Accuracy:
         """The least alpha such that any one coordinate errs by less than alpha with probability 1−beta."""

@@ -118,11 +118,11 @@ class WasRead:
 class Exact(WasRead):
     """What an answer needs of the data."""
 
-    histogram: tuple[int, ...]
+    histogram: tuple[int, ...] = ()
     """How many records have each label of the model."""
-    clipped: Fraction | None
+    clipped: Fraction | None = None
     """The sum of the clipped numbers, where the data and not the model has them."""
-    states: Callable[[], States]
+    states: Callable[[], States] = list
     """The records themselves, for a function of one's own."""
     numbers: npt.NDArray[np.float64] | None = None
     """The clipped number of each record, for a query that needs more than their sum."""
@@ -161,7 +161,6 @@ def _of_records(data: object, model: RecordModel, reading: Reading) -> Exact:
     return Exact(
         lengths=lengths,
         histogram=tuple(tally.values()),
-        clipped=None,
         states=lambda: [states],
         facts=facts_of(reading, model, lengths),
     )
@@ -177,9 +176,7 @@ def _of_families(data: object, model: NumberModel, query: Query, reading: Readin
     model.check_groups(reading.by, families.lengths)
     return Exact(
         lengths=families.lengths,
-        histogram=(),
         clipped=families.clipped,
-        states=lambda: [],
         facts=facts_of(reading, model, families.lengths),
     )
 
@@ -194,9 +191,7 @@ def _of_numbers(data: object, model: Ar1, query: Query, reading: Reading) -> Exa
     check_restarts(reading, counts)
     return Exact(
         lengths=counts.lengths,
-        histogram=(),
         clipped=read.clipped(*query.clip),
-        states=lambda: [],
         facts=facts_of(reading, model, counts.lengths, counts.missing, counts.ranges, counts.unobserved),
         ranges=counts.ranges,
     )
@@ -383,7 +378,7 @@ def exact_of(
     counts: Counts,
     reading: Reading,
     only_numbers: bool = False,
-    states: Callable[[], States] = lambda: [],
+    states: Callable[[], States] = list,
 ) -> Exact:
     """What an answer needs of the counts of a series; refuses those that do not go with the model."""
     check_start(model, counts)

@@ -374,28 +374,22 @@ def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
+    calibration, reason = None, None
     try:
         for what, why in problem.demands.items():
             if not mechanism.hides(what, problem):
                 raise NotApplicableError(why)
-        calibration, reason = mechanism.calibrate(problem), None
+        calibration = mechanism.calibrate(problem)
     except NotApplicableError as error:
-        if not isinstance(mechanism, PerRecord):
-            return Candidate(
-                mechanism=mechanism.name,
-                applies=False,
-                reason=str(error),
-                calibration=None,
-                accuracy=None,
-                epsilon=problem.epsilon,
-            )
-        calibration, reason = mechanism.with_finding(problem, mechanism.nominal(problem)), str(error)
+        reason = str(error)
+        if isinstance(mechanism, PerRecord):
+            calibration = mechanism.with_finding(problem, mechanism.nominal(problem))
     return Candidate(
         mechanism=mechanism.name,
         applies=reason is None,
         reason=reason,
         calibration=calibration,
-        accuracy=calibration.distribution.accuracy(beta),
+        accuracy=None if calibration is None else calibration.distribution.accuracy(beta),
         epsilon=problem.epsilon,
     )
 

@@ -22,7 +22,17 @@ from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import FLOW_SCHEMA
 from pufferdp.publish.flows.certificate import ERRORS, FlowCertificate, guarantee, public_facts
 from pufferdp.publish.flows.estimate import estimate_chain
-from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, Trial, calibrate, privacy_of
+from pufferdp.publish.flows.problem import (
+    SEED,
+    FlowCalibration,
+    FlowProblem,
+    Repair,
+    Trial,
+    calibrate,
+    constants,
+    mechanism_name,
+    privacy_of,
+)
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.stated_reading import stated_lengths
@@ -65,7 +75,6 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             raise CertificateError("the model is not one Markov chain; an orbit has one in its centre")
         if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
             raise CertificateError("repair.kappa must be a number above 0 for the repair log, and null otherwise")
-        rule = "flow" if c.calibration.rule == "ours" else c.calibration.rule
         return FlowRequest(
             model=model,
             lengths=stated_lengths(c.data.lengths),
@@ -75,7 +84,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             add=c.calibration.sum,
             centre_only=c.guarantee.kernels == "centre",
             beta=c.accuracy.beta,
-            mechanism=f"{rule}-{c.repair.name}",
+            mechanism=mechanism_name(c.calibration.rule, c.repair.name),
             kappa=c.repair.kappa,
             part=c.data.part is True,
             ranges=stated_ranges(c.data),
@@ -114,10 +123,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
                 "rule": noise.rule,
                 "dobrushin": problem.dobrushin,
                 "sum": problem.add,
-                **{
-                    name: getattr(noise, name)
-                    for name in ("alpha_orbit", "alpha_record", "orbit", "record", "distance", "sigma")
-                },
+                **constants(noise),
             },
             "noise": {"kind": str(ours.distribution.kind), "scale": ours.distribution.scale},
             "repair": {"name": str(ours.repair), "kappa": ours.kappa},
@@ -199,7 +205,7 @@ KIND: Final = FlowKind()
 def mechanisms(problem: FlowProblem) -> dict[str, tuple[FlowNoise, Repair]]:
     """Both noises with both repairs, by name."""
     return {
-        f"{'flow' if noise.rule == 'ours' else noise.rule}-{repair}": (noise, repair)
+        mechanism_name(noise.rule, repair): (noise, repair)
         for noise in (problem.ours, problem.poster)
         for repair in Repair
     }

@@ -181,6 +181,17 @@ class FlowCalibration:
         return 1.0 if self.kappa is None else 1 / self.kappa
 
 
+def mechanism_name(rule: str, repair: str) -> str:
+    """A noise and a repair by name: ``flow-…`` for our noise, ``poster-…`` for the poster's; then the repair."""
+    return f"{'flow' if rule == 'ours' else rule}-{repair}"
+
+
+def constants(noise: FlowNoise) -> dict[str, float]:
+    """What the width of a noise rests on, as plans and certificates have it."""
+    names = ("alpha_orbit", "alpha_record", "orbit", "record", "distance", "sigma")
+    return {name: getattr(noise, name) for name in names}
+
+
 def repaired(noisy: Floats, kappa: float | None) -> Floats:
     """A noisy flow, or with a kappa noisy logarithms, as a point of the simplex. Along the last axis."""
     shifted = noisy - noisy.max(axis=-1, keepdims=True)  # moves neither, and keeps large noise from rounding the sum
@@ -221,7 +232,7 @@ def calibrate(
     released = try_repair(trial, noise.sigma, kappa)
     errors = trial.errors(released)
     return FlowCalibration(
-        mechanism=f"{'flow' if noise.rule == 'ours' else noise.rule}-{repair}",
+        mechanism=mechanism_name(noise.rule, repair),
         theorem=THEOREM if noise.rule == "ours" else POSTER,
         noise=noise,
         repair=repair,
