@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -21,12 +22,10 @@ from pufferdp.bounds.additive.whole_noise import WholeNoise
 
 Draw = Callable[[int, float], list[int]]
 """So many independent draws of discrete Laplace noise of a scale."""
-_AT_ONCE: Final = 4096
-"""Histograms whose noise is drawn by one call of a sampler."""
 LARGEST_SCALE: Final = 2.0**44
 """In counts. Noise of a larger scale could leave the whole numbers below 2^53, which JSON holds exactly."""
-_NO_NOISE: Final = 350.0
-"""Beyond this rate a draw that is not 0 has a probability of about exp(-700), the least that a double can hold."""
+_NO_NOISE: Final = math.log(sys.float_info.max) / 2 - 1
+"""Beyond this rate a draw that is not 0 has about the least probability that a double can hold."""
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,14 @@ class BalancedDistribution:
         """
         return self.draw_many(1, independent)[0]
 
-    def draw_many(self, count: int, independent: Draw) -> list[list[int]]:
+    def draw_many(self, count: int, independent: Draw, at_once: int = 4096) -> list[list[int]]:
         """Noise for so many histograms, each on its own; drawn together, because a call of a sampler has its price."""
         k = self.coordinates
         if k == 2:
             return [[first, -first] for first in independent(count, self.scale / 2)]
         out: list[list[int]] = []
         while len(out) < count:
-            tries = (4 * math.isqrt(k) + 4) * min(count - len(out), _AT_ONCE)  # one in about 4·√k is accepted
+            tries = (4 * math.isqrt(k) + 4) * min(count - len(out), at_once)  # one in about 4·√k is accepted
             drawn = np.array(independent(tries * k, self.scale), dtype=np.int64).reshape(tries, k)
             last = -drawn[:, : k - 1].sum(axis=1)
             accepted = drawn[:, k - 1] >= np.abs(last)
@@ -178,12 +177,6 @@ class BalancedDistribution:
         return np.asarray(choose + total - m * self._rate - self._log_one_less(t))
 
 
-_SUMMED: Final = 100.0
-"""Up to this scale every term is added up."""
-_FAR: Final = 40.0
-"""Terms beyond so many scales are below 1e-347 and left out."""
-
-
 @dataclass(frozen=True)
 class DiscreteGaussianDistribution:
     """The discrete Gaussian distribution: P(x) proportional to exp(−x²/2s²) (Canonne, Kamath & Steinke 2020).
@@ -194,11 +187,13 @@ class DiscreteGaussianDistribution:
 
     scale: float
     """s: nearly its standard deviation."""
+    summed: ClassVar[float] = 100.0
+    """Up to this scale every term is added up."""
 
     @property
     def expected_absolute(self) -> float:
         """The expected absolute value, E|X|."""
-        if self.scale <= _SUMMED:
+        if self.scale <= self.summed:
             return float(2 * (np.arange(len(self._terms)) @ self._terms) / self._total)
         s = self.scale
         # Σ_{x≥1} x·exp(−x²/2s²) = s² − 1/12 − 1/(240 s²) − …, and all terms sum up to s·√(2π).
@@ -207,7 +202,7 @@ class DiscreteGaussianDistribution:
     @property
     def variance(self) -> float:
         """E X²; beyond a scale of 2 it is s² to all digits."""
-        if self.scale > _SUMMED:
+        if self.scale > self.summed:
             return self.scale**2
         return float(2 * (np.arange(len(self._terms), dtype=float) ** 2 @ self._terms) / self._total)
 
@@ -228,7 +223,7 @@ class DiscreteGaussianDistribution:
 
     def _tail(self, whole: Floats) -> Floats:
         """P(X ≥ m) for whole m ≥ 1."""
-        if self.scale <= _SUMMED:
+        if self.scale <= self.summed:
             tails = np.append(np.cumsum(self._terms[::-1])[::-1], 0.0) / self._total
             return np.asarray(tails[np.minimum(whole, len(tails) - 1).astype(np.intp)])
         # The midpoint rule from m − 1/2 on, and its first correction f'/24.
@@ -241,7 +236,8 @@ class DiscreteGaussianDistribution:
 
     @cached_property
     def _terms(self) -> Floats:
-        x = np.arange(math.ceil(_FAR * self.scale) + 2, dtype=float)
+        # Terms beyond 40 scales are below 1e-347.
+        x = np.arange(math.ceil(40 * self.scale) + 2, dtype=float)
         return np.asarray(np.exp(-((x / self.scale) ** 2) / 2))
 
     @cached_property

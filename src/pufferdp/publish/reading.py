@@ -326,11 +326,22 @@ def _refuse_path(
     names = [repr(model.labels[x]) for x in own[max(0, wrong - 2) : wrong + 1].tolist()]
     what = f"a chain that begins with {names[0]}" if not wrong else f"{names[-1]} after {', '.join(names[:-1])}"
     what += f", {steps[wrong]} steps later" if wrong and steps[wrong] > 1 else ""
-    raise ValuesError(
-        f"the data has {what}, and with what went before the model calls that impossible: its guarantee says nothing "
-        f"about such data; {_WAY_OUT}",
-        value=model.labels[int(own[wrong])],
+    raise _impossible(f"{what}, and with what went before", model.labels[int(own[wrong])])
+
+
+def _impossible(what: str, state: str) -> ValuesError:
+    return ValuesError(
+        f"the data has {what} the model calls that impossible: its guarantee says nothing about such data; {_WAY_OUT}",
+        value=state,
     )
+
+
+def _move_text(model: SeriesModel, before: int, code: int, steps: int) -> str:
+    """A move in words; of no steps, or from no state, the beginning of a chain."""
+    to = repr(model.labels[code])
+    if before < 0 or not steps:
+        return f"a chain that begins with {to}"
+    return f"a move from {model.labels[before]!r} to {to} in {steps} step{'s' * (steps > 1)}"
 
 
 def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]], coding: Coding) -> None:
@@ -341,13 +352,8 @@ def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]]
     for slot, before, code, steps in sorted(moves):
         x, y = place.get(before, 0), place[code]
         if not model.allows_at(slot, x, y, steps):
-            move = f"a move from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
-            what = move if steps else f"a chain that begins with {model.labels[y]!r}"
-            raise ValuesError(
-                f"the data has {what} at step {slot + 1} of {model.steps} of its {model.period}, and the model calls "
-                f"that impossible: its guarantee says nothing about such data; {_WAY_OUT}",
-                value=model.labels[y],
-            )
+            when = f"at step {slot + 1} of {model.steps} of its {model.period}, and"
+            raise _impossible(f"{_move_text(model, x, y, steps)} {when}", model.labels[y])
 
 
 def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | None = None) -> None:
@@ -363,14 +369,8 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
             "no chain of the class can make all the moves of the data; correct the data, or use a class that "
             "has such a chain"
         )
-    x, y, steps = wrong
-    move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
-    what = f"a chain that begins with {model.labels[y]!r}" if x < 0 else f"a move {move}"
-    raise ValuesError(
-        f"the data has {what}, and the model calls that impossible: its guarantee says nothing about such data; "
-        f"{_WAY_OUT}",
-        value=model.labels[y],
-    )
+    before, code, steps = wrong
+    raise _impossible(f"{_move_text(model, before, code, steps)}, and", model.labels[code])
 
 
 def exact_of(

@@ -278,10 +278,6 @@ def answer_distribution(
     return AnswerDistribution(points, np.exp(log_distributions[0]))
 
 
-MOST_ANSWERS: Final = 200
-"""More bars than this are a grey block."""
-
-
 @dataclass(frozen=True)
 class Moves:
     """A transport between two distributions on the same answers that carries nothing farther than it must."""
@@ -302,8 +298,10 @@ class Moves:
         return abs(self.answers[move[0]] - self.answers[move[1]])
 
 
-def moves_between(distribution_first: AnswerDistribution, distribution_second: AnswerDistribution) -> Moves:
-    """The quantile coupling of two distributions of an answer that is one number."""
+def moves_between(
+    distribution_first: AnswerDistribution, distribution_second: AnswerDistribution, most: int = 200
+) -> Moves:
+    """The quantile coupling of two distributions of an answer that is one number; too many bars are a grey block."""
     if distribution_first.answers.ndim != 1 or distribution_second.answers.ndim != 1:
         raise ParameterError("the answer is several numbers; a figure of a transport needs an answer of one number")
     distributions = [
@@ -311,9 +309,9 @@ def moves_between(distribution_first: AnswerDistribution, distribution_second: A
         for distribution in (distribution_first, distribution_second)
     ]
     answers = sorted({x for distribution in distributions for x in distribution})
-    if len(answers) > MOST_ANSWERS:
+    if len(answers) > most:
         raise ParameterError(
-            f"the distributions have {len(answers):,} possible answers; a figure shows at most {MOST_ANSWERS}",
+            f"the distributions have {len(answers):,} possible answers; a figure shows at most {most}",
             value=len(answers),
         )
     first, second = ([distribution.get(x, 0.0) for x in answers] for distribution in distributions)

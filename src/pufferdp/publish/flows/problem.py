@@ -30,8 +30,8 @@ from pufferdp.publish.noise import Accuracy, NoiseDistribution, NoiseKind
 SEED: Final = 8
 """Of the simulation that compares repairs; it touches no release."""
 MOST_DRAWS: Final = 2000
-_MOST_NUMBERS: Final = 1_000_000
-"""Numbers of a simulation: of its noise, and transitions that are drawn."""
+_MOST_NUMBERS: Final = 500 * MOST_DRAWS
+"""Numbers of a simulation: of its noise, so that 22 states have all draws, and transitions that are drawn."""
 _LONGEST: Final = 20_000
 """Longer chains are not drawn: their flow lies so near its mean that the mean stands for it."""
 _KAPPAS: Final = np.logspace(-5, 2, 29)
