@@ -134,7 +134,8 @@ def test_time_that_ends_while_a_block_is_left() -> None:
     """Much is let go of where a block ends, without a step of Python in between: what comes then comes behind it."""
 
     def fill() -> int:
-        sum(range(4_000_000))  # long enough for several looks at the clock
+        for _ in range(80):  # long enough for several looks at the clock
+            sum(range(100_000))
         return len([[] for _ in range(800_000)])
 
     ended = 0

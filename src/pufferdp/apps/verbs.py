@@ -52,7 +52,7 @@ _TAKES: Final = {
     "DURATION": "restart every window",
     "PLACE": "first last ledger",
     "NAME": "dataset adversary mechanism privacy method channel identity",
-    "WORD": "missing start unit mark calibrate",
+    "WORD": "missing start unit mark calibrate family sizes",
     "HASH": "head charge",
     "QUERY": "query queries",
     "A B": "clip",

@@ -88,6 +88,8 @@ class AnyStartLeakage:
         upper, _ = self._free.worst(dp_loss)
         best, adversary, size = 0.0, None, self._sums.chain.size
         points, pairs = np.asarray(self._sums.points, dtype=float), np.argwhere(~np.eye(size, dtype=bool))
+        if size == 1:
+            return 0.0, 0.0, None
         for record, weights, logs in self._records:
             density = np.full_like(logs, -np.inf)
             density[weights > 0] = smoothed(points, logs[weights > 0], dp_loss)
