@@ -38,19 +38,18 @@ def verify(
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import RefusedError
     from pufferdp.publish.noise import SEEDED
-    from pufferdp.publish.verify import verify as verify_certificate
+    from pufferdp.publish.verify import verify as recompute
     from pufferdp.report.registry import guarantee_of, vouched_words
     from pufferdp.report.text import blocks_text, wrap_sentence
 
     allowed = options.number("seconds", seconds)
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = verify_certificate(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
-        raw = result.content
+        result = recompute(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))
-        lines.append(blocks_text(guarantee_of({**raw, "warnings": list(result.warnings)})))
+        lines.append(blocks_text(guarantee_of({**result.content, "warnings": list(result.warnings)})))
         if SEEDED not in result.warnings:
             lines.append(wrap_sentence(_UNPROVABLE))
         if result.signed_by is not None:
