@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.timing import Report, ratio, seconds, sized
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.redaction.plan import plan_redaction
 from pufferdp.publish.redaction.publication import redact
-from pufferdp.publish.redaction.result import plan_redaction
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 SLOW = MarkovChain(transition=[[0.98, 0.02], [0.3, 0.7]])

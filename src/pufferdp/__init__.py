@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.flips.publication import flip as flip
     from pufferdp.publish.flows.plan import plan_flow as plan_flow
     from pufferdp.publish.flows.publication import flow as flow
-    from pufferdp.publish.redaction.result import plan_redaction as plan_redaction
+    from pufferdp.publish.redaction.plan import plan_redaction as plan_redaction
     from pufferdp.publish.redaction.publication import redact as redact
     from pufferdp.publish.release import release as release
     from pufferdp.publish.tables.plan import plan_table as plan_table

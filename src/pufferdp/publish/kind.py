@@ -130,7 +130,7 @@ class Kind(ABC, Generic[P, S, C]):
             return []
         except (PufferdpError, ValueError) as error:  # what is beside it cannot follow from it
             return [str(error)]
-        stated = {key: value for key, value in output.items() if key not in ("certificate", "signature")}
+        stated = {key: value for key, value in output.items() if key not in ("certificate", "signature", "out")}
         return differences(stated, {key: value for key, value in true.items() if key in stated}, {"": NEAR})
 
     def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:

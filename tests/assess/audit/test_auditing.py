@@ -25,7 +25,7 @@ from pufferdp.models.pedigree import Member, Pedigree
 from pufferdp.publish.answers.plan import plan
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.flips.plan import flip_bound
-from pufferdp.publish.redaction.result import plan_redaction
+from pufferdp.publish.redaction.plan import plan_redaction
 from pufferdp.report.pages.assess import audit_panels
 from tests.oracles.leakage import channel_leakage, geometric_channel, path_distribution
 from tests.strategies import examples

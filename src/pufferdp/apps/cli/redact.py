@@ -94,8 +94,8 @@ def redact(
     from pufferdp.data.layout import Layout
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.certificate import read_certificate
+    from pufferdp.publish.redaction.plan import plan_redaction
     from pufferdp.publish.redaction.publication import redact as make_redaction
-    from pufferdp.publish.redaction.result import plan_redaction
 
     if (data is None) == (length is None):
         raise ParameterError("give either a data file or --length, which shows the design only")

@@ -192,8 +192,8 @@ def design(
     **arguments: Any,
 ) -> dict[str, Any]:
     """Which records a redaction would hide, with which probabilities; the data says which rows times stand for."""
+    from pufferdp.publish.redaction.plan import plan_redaction
     from pufferdp.publish.redaction.private import PrivateRecords
-    from pufferdp.publish.redaction.result import plan_redaction
 
     prior, named = inputs.model(model), PrivateRecords.parse(private)
     rows = named.rows

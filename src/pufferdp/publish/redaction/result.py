@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,12 +14,10 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.paged import Paged
-from pufferdp.bounds.redaction.design import Block, Design, RedactionProblem, redactable
-from pufferdp.models.files.json import ModelLike, as_model
+from pufferdp.bounds.redaction.design import Block, Design, RedactionProblem
 from pufferdp.publish.noise import mark_thresholds
 from pufferdp.publish.redaction.certificate import LISTED, RedactionCertificate
-from pufferdp.publish.redaction.kind import check_mark, leakage_to_each, read_designs, redaction_mechanism
-from pufferdp.publish.redaction.private import Named, PrivateRecords
+from pufferdp.publish.redaction.kind import leakage_to_each, read_designs
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""
@@ -195,42 +193,3 @@ def redaction_of(certificate: dict[str, Any]) -> Redaction:
         mark=parsed.mark,
         certificate=parsed,
     )
-
-
-def plan_redaction(
-    model: ModelLike,
-    *,
-    length: int,
-    private: Named | Sequence[Named],
-    epsilon: float,
-    method: str | None = None,
-    adversary: str = "bdp",
-    known: Sequence[int] = (),
-    whole: bool = False,
-    mark: str = MARK,
-) -> Redaction:
-    """Design a redaction before any data is read.
-
-    Args:
-        model: a Markov chain with a stationary start.
-        length: records in the series.
-        private: the rows to hide, counted from 1; a design has no times.
-        epsilon: the guarantee for each of them, or for each segment of them with ``whole``.
-        method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
-        adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
-        known: rows that the adversary knows; only with ``pufferfish``.
-        whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
-        mark: what stands for a redacted record.
-    """
-    model = as_model(model)
-    hiding = RedactionProblem(
-        chain=redactable(model),
-        length=length,
-        private=PrivateRecords.parse(private).only_rows,
-        epsilon=epsilon,
-        adversary=checks.adversary(adversary),
-        known=tuple(known),
-        whole=checks.flag(whole, "whole"),
-    )
-    check_mark(mark, hiding.chain)
-    return Redaction(designs=((1, redaction_mechanism(method).design(hiding)),), rows=hiding.length, mark=mark)

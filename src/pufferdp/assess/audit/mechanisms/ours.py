@@ -218,7 +218,7 @@ def known_mechanism(
             model=model, channel=channel_of(_numbers(rest), model), records=length or 0, generator=generator
         )
     if kind == "redact":
-        from pufferdp.publish.redaction.result import plan_redaction
+        from pufferdp.publish.redaction.plan import plan_redaction
 
         row, _, epsilon = rest.partition(":")
         numbers = _numbers(f"{row},{epsilon}")
