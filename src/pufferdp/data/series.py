@@ -68,7 +68,7 @@ class Series:
 
     @property
     def _present(self) -> Frame:
-        """The rows with a value."""
+        """The rows that have a value, missing ones left out."""
         return self.table.frame.filter(~nw.col("value").is_null())
 
     def __repr__(self) -> str:
