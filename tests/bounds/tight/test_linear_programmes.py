@@ -24,7 +24,7 @@ def share(count, part):
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_three_hundred_chains_with_losses_of_their_own(part):
+def test_random_chains_with_losses_of_their_own(part):
     for seed in share(300, part):
         case = cases.case(seed)
         programme = algorithms.chain_leakage(

@@ -78,6 +78,14 @@ def best_scale(chain: MarkovChain, query: str, epsilon: float, length: int, adve
 @example(chain=STICKY, length=2, query="count:1", epsilon=3.0, adversary="bdp", seed=0)
 @example(chain=REPELLING, length=3, query="count:1", epsilon=1.0, adversary="bdp", seed=0)
 @example(chain=ACTIVITY, length=1, query="histogram", epsilon=1.0, adversary="bdp", seed=0)
+@example(
+    chain=MarkovChain(transition=[[1.0]], start="any"),
+    length=1,
+    query="count:0",
+    epsilon=1.0,
+    adversary="pufferfish",
+    seed=0,
+)
 @given(
     chain=chains(most_states=3),
     length=st.integers(1, 3),

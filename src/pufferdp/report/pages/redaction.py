@@ -40,6 +40,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         hidden = "what the private rows that follow each other hold together"
     adversary = ("adversary", f"{hiding.adversary}: knows {knows}")
     words = [statement(hiding, redaction.known)]
+    checked = CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary)
     if certificate is not None:
         facts, raw = (*made_by(content["certificate"]), adversary), content["certificate"]
         words += [f"Taken to be public: {p}." for p in certificate.public]
@@ -53,7 +54,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         + ("; no data was read" if certificate is None else f", {certificate.created[:10]}"),
         opening=(
             *_opening(content),
-            CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary).sentence,
+            checked.sentence if certificate is None else checked.misfit.strip() or checked.sentence,
         ),
         sections=(
             Section(title="The guarantee", blocks=(guarantee_words(hiding.epsilon, knows, sees, hidden),)),
