@@ -24,9 +24,9 @@ from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.fits.checks import HOURS
 from pufferdp.publish.fits.coverage import estimate_coverage
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
-from pufferdp.publish.fits.checks import HOURS
 from pufferdp.publish.fits.families import RULES, Comparison, FamilyScore, Rival, day_steps
 from pufferdp.publish.fits.leakage_estimate import HiddenChain, LeakageEstimate, estimate_leakage, held_out_bits
 from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
