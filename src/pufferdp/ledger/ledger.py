@@ -62,7 +62,7 @@ class Ledger:
     def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:
         self.store = open_store(place, create=create, wait=wait)
         self._models: dict[str, Model] = {}
-        self._rules: dict[tuple[str, str, float, float, Unit | None], Rule] = {}
+        self._rules: dict[str, Rule] = {}
         self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
         self._names: list[str] = []
@@ -362,11 +362,9 @@ class Ledger:
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
         if isinstance(definition["budget"], dict):
             return None
-        unit = None if definition.get("unit") is None else Unit(**definition["unit"])
-        key = state.model, definition["adversary"], definition["budget"], definition.get("delta", 0.0), unit
+        key = repr((state.model, *(definition.get(name) for name in ("adversary", "budget", "delta", "unit"))))
         if key not in self._rules:
-            model = self.model(session, state.model)
-            self._rules[key] = Rule(model, checks.adversary(key[1]), *key[2:])
+            self._rules[key] = Rule.of(definition, self.model(session, state.model))
         return self._rules[key]
 
     def model(self, session: Session, sha: str) -> Model:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError, QueryError
-from pufferdp.data.layout import shorten
+from pufferdp.basics.words import shorten
 from pufferdp.data.matching import natural_order
 from pufferdp.data.series import KeyedRecords
 from pufferdp.publish.tables.questions import GroupRecords
