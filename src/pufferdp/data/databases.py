@@ -18,9 +18,9 @@ import duckdb
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.extras import install_advice
 from pufferdp.basics.scratch import scratch
-from pufferdp.basics.words import redacted_message
+from pufferdp.basics.words import redacted_message, shorten
 from pufferdp.data import files
-from pufferdp.data.layout import Columns, check_columns, shorten
+from pufferdp.data.layout import Columns, check_columns
 from pufferdp.data.parts import identifier, literal, path_literal, typed_condition, untyped_condition, within_limit
 
 Load = Callable[[], duckdb.DuckDBPyRelation]

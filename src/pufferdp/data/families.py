@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from pufferdp.basics.arrays import exact_sum
 from pufferdp.basics.errors import DataError, ValuesError
-from pufferdp.basics.words import rows_text
+from pufferdp.basics.words import rows_text, shorten
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values, shorten
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.series import Series, open_series
 from pufferdp.data.sources import Frame, Source, doubles, open_source, rows

@@ -14,7 +14,8 @@ import duckdb
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch_folder
-from pufferdp.data.layout import Columns, check_columns, check_row_order, shorten
+from pufferdp.basics.words import shorten
+from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import (
     Parts,

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from pufferdp.basics import checks
 from pufferdp.basics.checks import DURATION, MICROSECONDS
 from pufferdp.basics.errors import DataError
-from pufferdp.basics.words import a_kind, did_you_mean
+from pufferdp.basics.words import a_kind, did_you_mean, shorten
 from pufferdp.data.ranges import EVERYTHING, Ranges, segment_words
 from pufferdp.data.reading_options import ROWS as ROWS
 from pufferdp.data.reading_options import MissingValues
@@ -356,13 +356,6 @@ def _named_by(role: str) -> str:
     if name.isidentifier():
         return "" if name == "column" else f" ({name}=)"
     return f" {name.removeprefix('column').strip()}"
-
-
-def shorten(names: object, most: int = 10) -> str:
-    """The first few of many names, for a message."""
-    listed = [str(name) for name in names] if isinstance(names, (tuple, list)) else [str(names)]
-    rest = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 _HIDDEN: Final = ContextVar("values_hidden", default=False)

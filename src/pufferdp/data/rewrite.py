@@ -17,10 +17,11 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.words import shorten
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import connect, reading
-from pufferdp.data.layout import Coding, Columns, Counts, Layout, check_columns, columns_of, refuse_pair, shorten
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, check_columns, columns_of, refuse_pair
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import Parts, find_parts, identifier, literal, path_literal
 from pufferdp.data.series import Series

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ValuesError
-from pufferdp.basics.words import rows_text
+from pufferdp.basics.words import rows_text, shorten
 from pufferdp.data.expressions import (
     MISSING,
     UNKNOWN,
@@ -29,7 +29,7 @@ from pufferdp.data.expressions import (
     unscaled,
 )
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance, shorten
+from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance
 from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, arrays, rows
@@ -68,7 +68,7 @@ class Series:
 
     @property
     def _present(self) -> Frame:
-        """The rows with a value."""
+        """The rows that have a value, missing ones left out."""
         return self.table.frame.filter(~nw.col("value").is_null())
 
     def __repr__(self) -> str:

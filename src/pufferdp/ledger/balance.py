@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.paged import Paged, json_value, json_values
@@ -131,8 +130,8 @@ def balance(
         name=name,
         model=rule.model,
         model_sha256=state.model,
-        adversary=checks.adversary(definition["adversary"]),
-        budget=definition["budget"],
+        adversary=rule.adversary,
+        budget=rule.budget,
         created=definition["created"],
         releases=state.releases,
         spent_dp=state.spent,
@@ -143,14 +142,14 @@ def balance(
         private=state.private,
         position=state.position,
         head=state.head,
-        delta_budget=definition.get("delta", 0.0),
+        delta_budget=rule.delta,
         delta=rule.leaked_delta(state),
         spent_delta=state.deltas,
         left_delta=rule.left_delta(state),
         calendar=calendar,
         asked_leakage=asked_leakage,
         asked_left=asked_left,
-        unit=None if definition.get("unit") is None else Unit(**definition["unit"]),
+        unit=rule.unit,
     )
 
 

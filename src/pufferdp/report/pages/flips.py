@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.words import number, rounded, up_to
+from pufferdp.basics.words import number, rounded, shorten, up_to
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.publish.model_checks import CheckedGuarantee
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pufferdp.publish.flips.plan import FlipDesign
 
 _MOST_CELLS: Final = 100
-_MOST_NAMED: Final = 8
-"""Estimates that are named where there are none."""
 
 
 def page_from_certificate(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
@@ -223,9 +221,8 @@ def _not_estimable(estimate: FlipEstimate) -> tuple[str, ...]:
     names += [f"{a} then {b}" for n, a in enumerate(labels) for m, b in enumerate(labels) if math.isnan(moves[n, m])]
     if not names:
         return ()
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return (
-        f"Not estimable: {', '.join(names[:_MOST_NAMED])}{more}. The noise leaves intervals that cover nearly all of "
+        f"Not estimable: {shorten(names, 8)}. The noise leaves intervals that cover nearly all of "
         "[0, 1]. Flip with a larger ε, or pool more series.",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.words import number, rounded
+from pufferdp.basics.words import number, rounded, shorten
 from pufferdp.publish.flows.kind import KIND
 from pufferdp.publish.verdict import flow_verdict
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
@@ -142,8 +142,7 @@ def _not_guaranteed(certificate: dict[str, Any]) -> str:
 def _not_estimable(certificate: dict[str, Any]) -> tuple[str, ...]:
     """Which numbers of the chain the flow says nothing of."""
     names = [name for name, cell in _cells(certificate) if cell["value"] is None]
-    more = f" and {len(names) - _MOST_STATES} more" if len(names) > _MOST_STATES else ""
-    return (f"Not estimable from this flow: {', '.join(names[:_MOST_STATES])}{more}.",) if names else ()
+    return (f"Not estimable from this flow: {shorten(names, _MOST_STATES)}.",) if names else ()
 
 
 def _cells(certificate: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pufferdp.basics.words import number
+from pufferdp.basics.words import number, shorten
 from pufferdp.report.page import Block, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import rows_left_out
 
 if TYPE_CHECKING:
     from pufferdp.publish.verify import Verification
-
-_MOST_NAMED: Final = 10
-"""Numbers of an answer that are written out."""
 
 
 def verification_page(found: Verification) -> Page:
@@ -71,5 +68,4 @@ def _written(numbers: Any, labels: Sequence[str] | None) -> str:
         return str(numbers)
     named = labels is not None and len(labels) == len(numbers)
     each = [f"{name} {n}" for name, n in zip(labels or (), numbers, strict=True)] if named else list(map(str, numbers))
-    more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
-    return ", ".join(each[:_MOST_NAMED]) + more
+    return shorten(each)
