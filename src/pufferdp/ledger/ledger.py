@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, PufferdpError, RefusedError
@@ -36,10 +36,12 @@ from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session, unknown_charge
 from pufferdp.ledger.sums_table import TableSums, load_sums
 from pufferdp.ledger.totals import Rule, State
-from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model, model_digest, model_from_dict, model_to_dict
 from pufferdp.models.units import Unit
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.verify import LedgerCheck
 
 
 class Ledger:
@@ -339,6 +341,8 @@ class Ledger:
 
     def verify(self, head: str | None = None) -> LedgerCheck:
         """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
+        from pufferdp.ledger.verify import check_ledger  # a charge does without it
+
         return check_ledger(self.store, head)
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:

@@ -182,8 +182,8 @@ def test_a_mechanism_from_outside_does_not_apply_to_parts_unless_it_says_so() ->
 
     problem = Problem(model=W, query=Query.parse("histogram"), lengths=((9, 1),), epsilon=1, part=True)
     assert problem.endless
-    assert not Mine().holds_for_parts(problem)
-    assert sum(m.holds_for_parts(problem) for m in MECHANISMS) >= 15
+    assert not Mine().hides("parts", problem)
+    assert sum(m.hides("parts", problem) for m in MECHANISMS) >= 15
 
 
 def test_a_part_of_one_record_needs_no_more_than_dp() -> None:

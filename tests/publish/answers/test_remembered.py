@@ -12,8 +12,7 @@ import pytest
 from pufferdp import MarkovChain, Query, plan, release
 from pufferdp.basics.errors import DataError
 from pufferdp.publish.answers import plan as planning
-from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.remembered import Remembered
+from pufferdp.publish.answers.problem import Problem, Remembered
 from pufferdp.publish.answers.secrets import Secrets
 
 TABLE = [[0.9, 0.1], [0.2, 0.8]]

@@ -291,7 +291,7 @@ def attack_file(
     states = []
     for name in (column, truth):
         series = None if name is None else Series(data, name, order=order)
-        opened = None if series is None else open_series(series.data, series.reading().layout)
+        opened = None if series is None else open_series(series.data, series.reading())
         states.append(None if opened is None else opened.states(coding)[0])
     assert states[0] is not None
     return attack_series(

@@ -11,7 +11,6 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import interval_text, number
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers import estimate
-from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.certificate import adversary_text
 from pufferdp.publish.verdict import certified_verdict
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
@@ -143,7 +142,7 @@ def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
 
 def _released(certificate: dict[str, Any]) -> Table:
     """The released numbers and their ranges, which hold without the model."""
-    ranges = intervals(certificate)
+    ranges = estimate.intervals(certificate)
     sure = f"{100 * ranges.probability:.4g} %"
     head = [certificate["query"]["name"].partition(":")[0], "released", f"{sure} interval"]
     columns = [_numbers(certificate["answer"]), _intervals(ranges.each.low, ranges.each.high)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.words import line_width, number
 from pufferdp.models.base import PAIR_MARK
 from pufferdp.publish.certificate import adversary_text
-from pufferdp.publish.tables.cross import cross_table
+from pufferdp.publish.tables.classic import cross_table
 from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
