@@ -204,7 +204,6 @@ def _plan_answer(
 ) -> None:
     """One query, against what is left of a budget where there is one."""
     from pufferdp.publish.answers.plan import plan as make_plan
-    from pufferdp.publish.answers.remaining_budget import RemainingBudget
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.report.page import Words
     from pufferdp.report.pages.answers import plan_page
@@ -212,6 +211,8 @@ def _plan_answer(
 
     account, part = None, size.part
     if budget.ledger is not None and budget.dataset is not None:
+        from pufferdp.publish.answers.remaining_budget import RemainingBudget
+
         part = part or budget.first is not None or budget.last is not None
         longest = None if part else max([*(request["lengths"] or ()), request["length"] or 1])
         place = budget.ledger, budget.dataset
