@@ -195,9 +195,8 @@ def redaction(request: Request, model: Given, data: str | None, lengths: Chains)
         script.call("made", "plan_redaction", "model", **asked, length=request["length"])
     else:
         more = {"column": request["column"], **asked, "keep": request.get("keep") or None, "order": request["order"]}
-        script.publish(
-            "redact", place, source, {"certificate": "c.json"}, **more, **_account(request), out="redacted.csv"
-        )
+        more |= {**_account(request), "out": "redacted.csv"}
+        script.publish("redact", place, source, {"certificate": "c.json"}, **more)
         script.run("verify", "c.json")
     return script.to_dict()
 
