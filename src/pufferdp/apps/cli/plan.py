@@ -209,7 +209,7 @@ def _plan_answer(
     from pufferdp.report.pages.answers import plan_page
     from pufferdp.report.text import blocks_text, terminal
 
-    account, part = None, size.part
+    account, part, given = None, size.part, guarantee.epsilon
     if budget.ledger is not None and budget.dataset is not None:
         from pufferdp.publish.answers.remaining_budget import RemainingBudget  # loads the ledger
 
@@ -217,12 +217,11 @@ def _plan_answer(
         longest = None if part else max([*(request["lengths"] or ()), request["length"] or 1])
         place = budget.ledger, budget.dataset
         account = RemainingBudget.of(*place, prior, guarantee.adversary, longest, budget.first, budget.last)
+    epsilon = account.epsilon if account and given is None else options.guaranteed(given or "")
     result = make_plan(
         prior,
         query,
-        epsilon=account.epsilon
-        if account and guarantee.epsilon is None
-        else options.guaranteed(guarantee.epsilon or ""),
+        epsilon=epsilon,
         adversary=guarantee.adversary,
         clip=options.pair(clip),
         secrets=None if guarantee.secrets is None else load_secrets(guarantee.secrets),
