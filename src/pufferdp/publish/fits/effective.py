@@ -24,9 +24,9 @@ from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.fits.checks import HOURS
 from pufferdp.publish.fits.coverage import estimate_coverage
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
-from pufferdp.publish.fits.checks import HOURS
 from pufferdp.publish.fits.families import RULES, Comparison, FamilyScore, Rival, day_steps
 from pufferdp.publish.fits.leakage_estimate import HiddenChain, LeakageEstimate, estimate_leakage, held_out_bits
 from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
@@ -123,7 +123,7 @@ class Observations:
 
 def measure_leakage(
     data: Observations,
-    model: Model,
+    model: SeriesModel,
     lengths: Lengths,
     *,
     epsilon: float = 1.0,
@@ -272,7 +272,8 @@ class RicherFamily:
         best = min(needed, key=lambda family: float(needed[family].sum()))
         used = needed[own] if in_use is None else held_out_bits(in_use, records, held.slots(model, len(in_use.tables)))
         against_model, against_own = (_clustered(other - needed[best], sizes) for other in (used, needed[own]))
-        gain, z = against_own if against_own[1] > against_model[1] > -2 else against_model
+        counts = best[0] * best[1] > own[0] * own[1] and against_own[1] > against_model[1] > -2
+        gain, z = against_own if counts else against_model
         name = FamilyScore.of(model.size, *best).name
         return cls(model=model, data=data, family=name, rich=_hidden(estimates[best]), gain=gain, z=z)
 
