@@ -153,7 +153,7 @@ def _observations(series: Series, model: Model) -> tuple[Observations, Lengths]:
     """The records, and the longest series for which noise is planned."""
     reading = series.reading(model)
     reading.check(model)
-    exact, keyed = read_keyed(series.data, model, reading.layout, None)
+    exact, keyed = read_keyed(series.data, model, reading, None)
     times = None if keyed.ticks is None else keyed.ticks // (keyed.ticks_per_second // 1_000_000)
     observations = Observations(codes=keyed.codes, joined=keyed.joined, persons=keyed.persons, times=times)
     return observations, ((max(length for length, _ in exact.lengths), 1),)

@@ -52,7 +52,8 @@ from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
 from pufferdp.publish.model_checks import KEY
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, Publication
+from pufferdp.publish.reading import Reading
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
@@ -388,7 +389,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 parse_bins(self.bins)  # a bare width would take its range from the data
         elif self.account.has_ledger:
             raise ParameterError("ledger is given, but the fit is not private: say what it may spend with dp_epsilon=")
-        layout = self.reading.layout
+        layout = self.reading
         if column_pair(layout.column) is not None and self.bins is not None:
             raise ParameterError(
                 f"column is {layout.column!r} and bins are given; pairs are of states: leave one of them out",
@@ -420,7 +421,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def read(self) -> Counted:
         """The exact counts of states and transitions."""
         self.progress("reading")
-        layout = self.reading.layout
+        layout = self.reading
         series = open_series(self.data, layout)
         step, off_step = self.usual_step(series)
         if step is not None:

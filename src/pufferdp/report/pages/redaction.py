@@ -25,7 +25,7 @@ MOST_ROWS: Final = 24
 _WIDTH: Final = 8.0
 
 
-def redaction_certificate_page(certificate: dict[str, Any], comparison: OnlyPrivateRows | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: OnlyPrivateRows | None = None) -> Page:
     """A redacted series, from its certificate."""
     return redaction_page(redaction_of(certificate), comparison)
 
@@ -69,7 +69,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
     )
 
 
-def redaction_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series guarantees."""
     redacted = (
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
@@ -125,7 +125,8 @@ def _probabilities(content: dict[str, Any]) -> Table:
     rows: list[tuple[str, ...]] = []
     for block in content["blocks"]:
         for row, chances in enumerate(block["redaction_probabilities"], start=block["first"]):
-            rows.append((f"{row:,}", "private" if row in private else "", *(_chance(q) for q in chances)))
+            shown = ({1: "always", 0: "never"}.get(q, f"{q:.4f}") for q in chances)
+            rows.append((f"{row:,}", "private" if row in private else "", *shown))
     hidden = len(rows) - MOST_ROWS
     if hidden > 0:
         half = MOST_ROWS // 2
@@ -137,10 +138,6 @@ def _probabilities(content: dict[str, Any]) -> Table:
         rows=tuple(rows),
         left=2,
     )
-
-
-def _chance(q: float) -> str:
-    return "always" if q == 1 else "never" if q == 0 else f"{q:.4f}"
 
 
 def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) -> Section:
