@@ -39,7 +39,7 @@ def run(report: Report) -> None:
         estimates, counted = [], []
         for data in simulated(chain, sized(10_000, 2_000), sized(40, 1)):
             richer, held = RicherFamily.of(data, chain), data.take(data.held_out)
-            found = estimate_leakage(richer.rich, held.records, held.slots_of_day(1), scales)
+            found = estimate_leakage(richer.rich, held.records, held.slots(1), scales)
             estimates.append(np.nan if found is None else found.epsilon)
             counted.append(richer.z > 2)
         outside = np.mean([not 0.9 <= estimate <= 1.3 for estimate in estimates])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.data.series import StatePath
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.fits.checks import LEAST_P, QUESTIONS, Check, Codes, independence, of_pearson, unchecked
-
-_PARTS: Final = 20
-"""Parts of the time that are taken to be independent of each other, for the variance where memory is long."""
 
 
 def check_assumptions(path: StatePath, hidden: bool = False) -> Iterator[Check]:
@@ -44,7 +40,9 @@ def _moves(path: StatePath) -> Floats:
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def _together(path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23, least: float = 9.0) -> Check:
+def _together(
+    path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23, least: float = 9.0, parts: int = 20
+) -> Check:
     """Records of two people at the same time, given the record before of one of them.
 
     Args:
@@ -54,6 +52,7 @@ def _together(path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23,
             correlated: its variance is estimated from parts of the series as well, and the larger one counts.
         most: records compared with a record of another person, a second; of very many people those nearest in order.
         least: the variance below which a pair is left out, because its deviate is not normal.
+        parts: parts of the time whose sums are taken to be independent where records depend on more.
     """
     name, people = "together", int(path.persons.max()) + 1
     sizes = np.bincount(path.persons, minlength=people)
@@ -70,7 +69,8 @@ def _together(path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23,
     before[when[follows], path.persons[follows]] = path.codes[follows - 1]
     apart = range(1, min(people // 2, max(1, most // (times * people))) + 1)
     excess, variance, records = (
-        np.concatenate(parts) for parts in zip(*(_pairs(now, before, moves, s, hidden) for s in apart), strict=True)
+        np.concatenate(found)
+        for found in zip(*(_pairs(now, before, moves, s, parts if hidden else 0) for s in apart), strict=True)
     )
     enough = variance >= least
     from scipy.special import stdtr
@@ -84,7 +84,7 @@ def _together(path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23,
         (abs(float(excess[enough].sum())) / math.sqrt(float(variance[enough].sum())), 1, np.flatnonzero(enough)),
     ]
     # The worst pair and the sum of all pairs are two tests.
-    tail = 2 * stdtr(_PARTS - 1, [-z for z, _, _ in tests]) if hidden else [math.erfc(z / 2**0.5) for z, _, _ in tests]
+    tail = 2 * stdtr(parts - 1, [-z for z, _, _ in tests]) if hidden else [math.erfc(z / 2**0.5) for z, _, _ in tests]
     values = [min(1.0, 2 * many * float(p)) for p, (_, many, _) in zip(tail, tests, strict=True)]
     z, _, which = tests[int(np.argmin(values))]
     return Check(
@@ -99,15 +99,15 @@ def _together(path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23,
     )
 
 
-def _pairs(now: Codes, before: Codes, moves: Floats, apart: int, hidden: bool) -> tuple[Floats, Floats, Floats]:
+def _pairs(now: Codes, before: Codes, moves: Floats, apart: int, parts: int) -> tuple[Floats, Floats, Floats]:
     """For each person and the one so many places on: agreements beyond chance, their variance, and records."""
     other = np.roll(now, -apart, axis=1)
     both = (before >= 0) & (other >= 0)
     chance = np.where(both, moves[before, other], 0.0)
     excess, variance = (both & (now == other)) - chance, (chance * (1 - chance)).sum(axis=0)
-    if hidden:
-        parts = np.add.reduceat(excess, np.arange(_PARTS) * len(excess) // _PARTS, axis=0)
-        variance = np.maximum(variance, _PARTS * parts.var(axis=0, ddof=1))
+    if parts:
+        sums = np.add.reduceat(excess, np.arange(parts) * len(excess) // parts, axis=0)
+        variance = np.maximum(variance, parts * sums.var(axis=0, ddof=1))
     return excess.sum(axis=0), variance, both.sum(axis=0)
 
 
