@@ -13,6 +13,7 @@ from benchmarks.timing import Report
 MODULES = (
     "quilts", "leakage", "streams", "tight", "hidden", "networks", "histograms", "model_estimates", "ledger",
     "redaction", "engines", "tables", "flips", "attacks", "audit", "package", "page", "real_data",
+    "model_checks",
 )  # fmt: skip
 """Each is a module with a function ``run``, loaded when it is asked for."""
 

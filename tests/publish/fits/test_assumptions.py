@@ -68,6 +68,30 @@ def test_independent_people_are_not_accused() -> None:
     assert sum(value < 0.05 for value in values) <= MOST
 
 
+def hidden_people(seed, count, records):
+    """People who are active for long or short, which their records do not show."""
+    long = sample_chain(MarkovChain([[0.97, 0.03], [0.03, 0.97]]), records, count, seeded(seed))
+    return list((long ^ (np.random.default_rng(seed).random(long.shape) < 0.2)).astype(np.int64))
+
+
+def together_of_hidden(rows) -> Check:
+    (found,) = check_assumptions(path_of(rows), hidden=True)
+    return found
+
+
+def test_one_person_under_two_names_is_found_where_memory_is_long() -> None:
+    rows = hidden_people(1, 6, 600)
+    assert together_of_hidden(rows).p_value > 1e-3
+    rows[4] = rows[2].copy()
+    assert together_of_hidden(rows).p_value < 1e-6
+
+
+@pytest.mark.slow
+def test_independent_people_with_a_long_memory_are_not_accused() -> None:
+    values = [together_of_hidden(hidden_people(seed, 4, 1000)).p_value for seed in range(RUNS)]
+    assert sum(value < 0.05 for value in values) <= MOST
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("records", [30, 300])
 def test_usual_beginnings_are_not_accused_and_others_are(records) -> None:

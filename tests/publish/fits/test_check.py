@@ -75,9 +75,9 @@ def test_calibration_widens_the_noise_until_the_estimate_fits(stays: pd.DataFram
 
 def test_a_model_that_predicts_as_well_as_a_richer_one_from_older_data() -> None:
     """The data change: hidden states of the first half predict the second no better than a chain fitted on it."""
-    later = np.array([[0.4, 0.0, 0.6, 0.0], [0.0, 0.96, 0.02, 0.02], [0.5, 0.1, 0.4, 0.0], [0.0, 0.1, 0.0, 0.9]])
-    data = NAMES[np.concatenate([simulate(STAYS, 6_000, 5), simulate(later, 6_000, 6)])]
-    codes = (data[6_000:] == "on").astype(int)
+    later = np.array([[0.8, 0, 0.2, 0], [0, 0.99, 0.005, 0.005], [0.1, 0.05, 0.85, 0], [0, 0.02, 0, 0.98]])
+    data = NAMES[np.concatenate([simulate(STAYS, 4_000, 5), simulate(later, 4_000, 6)])]
+    codes = (data[4_000:] == "on").astype(int)
     moves = np.zeros((2, 2))
     np.add.at(moves, (codes[:-1], codes[1:]), 1)
     model = MarkovChain(transition=moves / moves.sum(axis=1, keepdims=True), states=("off", "on"), step=1)

@@ -19,11 +19,13 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.fits.checks import LEAST_P, QUESTIONS, Check, Codes, independence, of_pearson, unchecked
 
 
-def check_assumptions(path: StatePath) -> Iterator[Check]:
-    """The checks for which these records say enough to be asked."""
+def check_assumptions(path: StatePath, hidden: bool = False) -> Iterator[Check]:
+    """The checks for which these records say enough to be asked; of hidden states only those without a chain."""
     counts = _moves(path)
     if path.by_person and path.persons.max(initial=0) > 0:
-        yield _together(path, counts)
+        yield _together(path, counts, hidden)
+    if hidden:
+        return
     if path.microseconds is not None:
         yield from _months(path, path.microseconds)
     yield from _start(path, counts)
@@ -38,14 +40,19 @@ def _moves(path: StatePath) -> Floats:
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def _together(path: StatePath, moves: Floats, most: int = 1 << 23, least: float = 9.0) -> Check:
+def _together(
+    path: StatePath, moves: Floats, hidden: bool, most: int = 1 << 23, least: float = 9.0, parts: int = 20
+) -> Check:
     """Records of two people at the same time, given the record before of one of them.
 
     Args:
         path: the records.
         moves: transition probabilities.
+        hidden: whether records depend on more than the record before. A − mean has mean 0 then, too, but its terms are
+            correlated: its variance is estimated from parts of the series as well, and the larger one counts.
         most: records compared with a record of another person, a second; of very many people those nearest in order.
         least: the variance below which a pair is left out, because its deviate is not normal.
+        parts: parts of the time whose sums are taken to be independent where records depend on more.
     """
     name, people = "together", int(path.persons.max()) + 1
     sizes = np.bincount(path.persons, minlength=people)
@@ -62,9 +69,12 @@ def _together(path: StatePath, moves: Floats, most: int = 1 << 23, least: float 
     before[when[follows], path.persons[follows]] = path.codes[follows - 1]
     apart = range(1, min(people // 2, max(1, most // (times * people))) + 1)
     excess, variance, records = (
-        np.concatenate(parts) for parts in zip(*(_pairs(now, before, moves, s) for s in apart), strict=True)
+        np.concatenate(found)
+        for found in zip(*(_pairs(now, before, moves, s, parts if hidden else 0) for s in apart), strict=True)
     )
     enough = variance >= least
+    from scipy.special import stdtr
+
     if not enough.any():
         return unchecked(name, "people have too few records at the same times")
     deviates = np.abs(excess[enough]) / np.sqrt(variance[enough])
@@ -74,7 +84,8 @@ def _together(path: StatePath, moves: Floats, most: int = 1 << 23, least: float 
         (abs(float(excess[enough].sum())) / math.sqrt(float(variance[enough].sum())), 1, np.flatnonzero(enough)),
     ]
     # The worst pair and the sum of all pairs are two tests.
-    values = [min(1.0, 2 * many * math.erfc(z / math.sqrt(2))) for z, many, _ in tests]
+    tail = 2 * stdtr(parts - 1, [-z for z, _, _ in tests]) if hidden else [math.erfc(z / 2**0.5) for z, _, _ in tests]
+    values = [min(1.0, 2 * many * float(p)) for p, (_, many, _) in zip(tail, tests, strict=True)]
     z, _, which = tests[int(np.argmin(values))]
     return Check(
         name=name,
@@ -88,13 +99,16 @@ def _together(path: StatePath, moves: Floats, most: int = 1 << 23, least: float 
     )
 
 
-def _pairs(now: Codes, before: Codes, moves: Floats, apart: int) -> tuple[Floats, Floats, Floats]:
+def _pairs(now: Codes, before: Codes, moves: Floats, apart: int, parts: int) -> tuple[Floats, Floats, Floats]:
     """For each person and the one so many places on: agreements beyond chance, their variance, and records."""
     other = np.roll(now, -apart, axis=1)
     both = (before >= 0) & (other >= 0)
     chance = np.where(both, moves[before, other], 0.0)
-    excess = (both & (now == other)).sum(axis=0) - chance.sum(axis=0)
-    return excess, (chance * (1 - chance)).sum(axis=0), both.sum(axis=0)
+    excess, variance = (both & (now == other)) - chance, (chance * (1 - chance)).sum(axis=0)
+    if parts:
+        sums = np.add.reduceat(excess, np.arange(parts) * len(excess) // parts, axis=0)
+        variance = np.maximum(variance, parts * sums.var(axis=0, ddof=1))
+    return excess.sum(axis=0), variance, both.sum(axis=0)
 
 
 def _months(path: StatePath, microseconds: Codes) -> Iterator[Check]:

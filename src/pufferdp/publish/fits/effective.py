@@ -105,20 +105,13 @@ class Observations:
         first = self.times[~self.joined] // step % day
         return Observed(series=self.series, values=model.size, first_slots=first.tolist(), period=day)
 
-    def slots_of_day(self, tables: int) -> Codes:
-        """The table that leads from each record to the next, where tables share the day."""
+    def slots(self, tables: int, model: Model | None = None) -> Codes:
+        """The table that leads from each record to the next, where tables share the period of a model, or the day."""
         if tables == 1 or self.hours is None:
             return np.zeros(len(self), dtype=np.int64)
-        return np.asarray(self.hours % HOURS * tables // HOURS)
-
-    def slots(self, model: Model, tables: int) -> Codes:
-        """The table of a time-of-day model that leads from each record to the next."""
-        period = getattr(model, "period", None)
-        if tables == 1 or period is None or self.hours is None:
-            return np.zeros(len(self), dtype=np.int64)
-        amount, timed = distance_amount(period)
-        hours = int(amount / 3_600_000_000) if timed else 24
-        return np.asarray((self.hours - 4 * 24) % hours * tables // hours)  # periods begin on a Monday
+        amount, timed = distance_amount(getattr(model, "period", None) or "24h")
+        hours = int(amount / 3_600_000_000) if timed else HOURS
+        return np.asarray((self.hours - 4 * HOURS) % hours * tables // hours)  # periods begin on a Monday
 
 
 def measure_leakage(
@@ -175,7 +168,7 @@ def _leakage_to_rival(
     """The effective leakage to an adversary who uses a time-of-day family, whose matrices share the 24 hours."""
     found = replace(prove_leakage(data, model, scales, epsilon), family=rival.name, gain=rival.gain, z=rival.z)
     held, chain = data.take(data.held_out), _hidden(rival.estimate)
-    estimate = estimate_leakage(chain, held.records, held.slots_of_day(len(chain.tables)), scales)
+    estimate = estimate_leakage(chain, held.records, held.slots(len(chain.tables)), scales)
     return found if estimate is None else _with_estimate(found, estimate)
 
 
@@ -203,7 +196,7 @@ def family_costs(
             scales = noise_scales(family, lengths, 1.0, [state])
         except NotApplicableError:
             continue
-        slots = held.slots(model, len(adversary.tables))
+        slots = held.slots(len(adversary.tables), model)
         found = estimate_leakage(adversary, held.records, slots, scales) if scales else None
         costs[name] = scales.get(state, 0.0), None if found is None else found.epsilon
     return costs
@@ -255,7 +248,7 @@ class RicherFamily:
         records, sizes = held.records, np.bincount(held.records.blocks)
 
         def bits(chain: HiddenChain) -> Floats:
-            return held_out_bits(chain, records, held.slots_of_day(len(chain.tables)))
+            return held_out_bits(chain, records, held.slots(len(chain.tables)))
 
         in_use = hidden_chain(model)
         kinds = 1 if in_use is None else min(int(np.bincount(in_use.of).max()), most + 1)
@@ -270,9 +263,10 @@ class RicherFamily:
             estimates[many, slots] = fit_hidden(teaching, many, slots=slots, begin=begin)
         needed = {family: bits(_hidden(estimate)) for family, estimate in estimates.items()}
         best = min(needed, key=lambda family: float(needed[family].sum()))
-        used = needed[own] if in_use is None else held_out_bits(in_use, records, held.slots(model, len(in_use.tables)))
+        used = needed[own] if in_use is None else held_out_bits(in_use, records, held.slots(len(in_use.tables), model))
         against_model, against_own = (_clustered(other - needed[best], sizes) for other in (used, needed[own]))
-        gain, z = against_own if against_own[1] > against_model[1] > -2 else against_model
+        counts = best[0] * best[1] > own[0] * own[1] and against_own[1] > against_model[1] > -2
+        gain, z = against_own if counts else against_model
         name = FamilyScore.of(model.size, *best).name
         return cls(model=model, data=data, family=name, rich=_hidden(estimates[best]), gain=gain, z=z)
 
@@ -283,7 +277,7 @@ class RicherFamily:
         if self.z <= 2:
             return found
         held = self.data.take(self.data.held_out)
-        estimate = estimate_leakage(self.rich, held.records, held.slots_of_day(len(self.rich.tables)), scales)
+        estimate = estimate_leakage(self.rich, held.records, held.slots(len(self.rich.tables)), scales)
         return found if estimate is None else _with_estimate(found, estimate)
 
 

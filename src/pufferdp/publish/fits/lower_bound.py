@@ -36,8 +36,6 @@ class Records:
     """Whether a record comes one time step after the record before it."""
     blocks: Codes
     """The day, night or person of each record, counted from 0 in the order of the records."""
-    phases: Codes | None = None
-    """The number of time steps since midnight; None where the order column holds no times."""
 
     def __len__(self) -> int:
         return len(self.codes)
