@@ -221,9 +221,11 @@ class CheckedGuarantee:
             return
         family = self.checks.effective.family if self.checks.effective is not None else ""
         better = f" ({family})" if family else ""
-        ways = [f"fit the family that predicts the data best{better} with family='auto'"]
+        best = f"the family that predicts the data best{better} with family='auto'"
+        ways = [f"publish counts or a table instead, and fit {best}"]
         if self.widens:
-            ways += [
+            ways = [
+                f"fit {best}",
                 "widen the noise for the data with check(calibrate='data')",
                 "protect longer periods with unit='day', or whole people with unit='person'",
             ]
