@@ -749,7 +749,7 @@ def follow(
                 flat = asked.reshape(len(rows), -1, side.size) if m > 1 else asked.reshape(-1, side.size)
                 asked, plain = (flat @ kernels).reshape(asked.shape), plain @ kernels
             else:
-                smallest = max(1, int(distance * tolerance**0.5 / 4))
+                smallest = max(1, int(2 * distance * tolerance))
                 flat, weights = asked.reshape(-1, 2, side.size), scale.reshape(-1, 2, 1)
                 asked = _ask(side.powers, flat, weights, size, smallest).reshape(asked.shape)
                 plain = plain @ side.powers.plain(size)[0]

@@ -18,7 +18,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, follow, reached
 
-GRID: Final = 32
+GRID: Final = 48
 """Values of μ that are followed together: the cost of a pass grows with their number, the number of passes falls."""
 _ROUNDS: Final = 40
 """Passes after which a bracket that is still open is given back as it is."""
@@ -114,13 +114,13 @@ class Profile:
     def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats) -> None:
         """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,).
 
-        Ends need not be read where they are bounded by what is ``free``, (Q,), by group privacy or by earlier passes.
+        Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
         """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
         enough = np.maximum(level, self.reached())[at]
         while s < len(self.sizes) or self._extend(32) > s:
             size, number = int(self.sizes[s]), 1
-            if (self.upper[at, s].max(axis=1) <= free[at]).all():
+            if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
                 work.skip(size)
                 s += 1
                 continue
@@ -435,7 +435,7 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
     top = np.maximum(top[rows, None], last)
     above = top + wanted[rows, None] * np.array([0.01, 0.05, 0.25])
     if side.side.weights is None:  # a first value may have any distribution, and so any prior ratio between
-        side.mixtures = min(2 * side.mixtures, 24 * GRID)
+        side.mixtures = min(2 * side.mixtures, 16 * GRID)
         even = first + (top - first) * np.linspace(0, 1, side.mixtures)
         tails = np.where(np.isnan(beyond[rows]), first, beyond[rows])
         return rows, _sorted(np.concatenate([even, above, tails], axis=1))
