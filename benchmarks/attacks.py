@@ -54,7 +54,8 @@ def _learned(report: Report) -> None:
         return
     report.title("the learned attacker on held-out heart rates: right, and right less Viterbi's")
     began = time.process_time()
-    for row in figure_4(Setting(Path(folder)), epsilons=sized((1.0, 4.0), (4.0,))).rows:
+    sizes = {"epsilons": sized((1.0, 4.0), (4.0,)), "folds": sized(10, 2), "epochs": sized(6, 1)}
+    for row in figure_4(Setting(Path(folder)), **sizes).rows:
         if row["adversary"] == "bdp":
             name = f"{row['series']}, epsilon {row['epsilon']:g}"
             report.row(f"{name}: learned", row["learned"], "")

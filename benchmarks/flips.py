@@ -36,11 +36,6 @@ def noise_row(theta: float, epsilon: float) -> str:
     return f"| {theta:g} | {epsilon:g} | {noise} | {leaks:.3f} | {'yes' if leaks <= epsilon else 'no'} |"
 
 
-def noise_rows() -> list[str]:
-    """The whole table."""
-    return [noise_row(theta, epsilon) for theta in (0.02, 0.05, 0.1, 0.2, 0.35) for epsilon in (1.0, 3.0, 5.0, 8.0)]
-
-
 def run(report: Report) -> None:
     """All of it."""
     generator = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from pufferdp import Charge, Ledger, MarkovChain, plan, release
 from pufferdp.data.ranges import Range, Ranges
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.totals import State
-from pufferdp.publish.answers.kind import charge_of
+from pufferdp.publish.answers.kind import KIND, AnswerProblem
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 WAITERS, SECONDS, MANY = sized((50, 8.0, 1_000_000), (2, 0.5, 200))
@@ -111,7 +111,8 @@ def _million(report: Report, folder: Path) -> None:
     """A million releases of twenty kinds, written in bulk with the ledger's own hashes; then read as anybody would."""
     place = folder / "million.db"
     made = [plan(CHAIN, "histogram", epsilon=0.01 * n, length=50 + n) for n in range(1, 21)]
-    charges = [charge_of(one.problem, one.candidate("quilt-exact")) for one in made]
+    quilts = [(AnswerProblem(problem=one.problem), one.candidate("quilt-exact").calibration) for one in made]
+    charges = [KIND.charge(problem, calibration) for problem, calibration in quilts if calibration is not None]
     report.title(f"a ledger of {MANY:,} releases")
     with Ledger(place, create=True) as ledger:
         ledger.create("series", model=CHAIN, adversary="bdp", budget=1e9)

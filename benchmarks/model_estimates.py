@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,13 +79,13 @@ def gain(what: str, problem: Problem, mechanism: str) -> Gain:
     return Gain(what, mechanism, problem.epsilon, scale, *errors)
 
 
-def gains() -> list[Gain]:
+def gains(epsilons: Sequence[float] = EPSILONS) -> list[Gain]:
     """The table of the guide."""
     count = Query.parse("count:1")
     return [
         gain(what, Problem(model=model, query=count, lengths=lengths, epsilon=epsilon), mechanism)
         for what, model, lengths, mechanism in CASES
-        for epsilon in EPSILONS
+        for epsilon in epsilons
     ]
 
 

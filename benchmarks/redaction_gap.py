@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem
@@ -27,9 +27,9 @@ CASES = (
 """alpha, beta, records, the private one, epsilon."""
 
 
-def gap_rows() -> Iterator[str]:
+def gap_rows(cases: Sequence[tuple[float, float, int, int, float]] = CASES) -> Iterator[str]:
     """One row of the table a case: expected number of records redacted."""
-    for alpha, beta, n, p, epsilon in CASES:
+    for alpha, beta, n, p, epsilon in cases:
         chain = MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
         hiding = RedactionProblem(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=Adversary.PUFFERFISH)
         printed, bound = (n * (1 - independent_bound(chain, n, p, epsilon, printed=b)) for b in (True, False))

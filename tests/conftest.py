@@ -32,10 +32,10 @@ unworried = [HealthCheck.too_slow, HealthCheck.differing_executors]
 # Examples are derived from the tests themselves, so a run can be repeated.
 common = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": unworried}
 # What ``make test`` tries, what ``make test-all`` tries, and what a night allows. Tests that want a number of their own
-# take ``tests.strategies.examples``, which follows these. Examples are the same in every run: what the fortieth of them
-# does not show, a night of six hundred does rather than forty more each time.
+# take ``tests.strategies.examples``, which follows these. Examples are the same in every run: what the twentieth does
+# not show, a night of six hundred does rather than twenty more each time.
 settings.register_profile("dev", max_examples=10, **common)
-settings.register_profile("ci", max_examples=40, **common)
+settings.register_profile("ci", max_examples=20, **common)
 settings.register_profile("soak", max_examples=600, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

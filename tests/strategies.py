@@ -16,12 +16,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def examples(count: int) -> int:
-    """How many random cases a test tries: ``count`` in the profile ``ci``, and in proportion in the others.
+    """How many random cases a test tries: ``count`` for forty of the profile, in proportion for others.
 
     At least three, where ``count`` is not less than that.
     """
-    scaled = count * settings().max_examples // settings.get_profile("ci").max_examples
-    return max(scaled, min(count, 3))
+    return max(count * settings().max_examples // 40, min(count, 3))
 
 
 def random_transition(generator: np.random.Generator, k: int) -> np.ndarray:

@@ -135,7 +135,6 @@ if TYPE_CHECKING:
         FlipEstimate as FlipEstimate,
         Interval as Interval,
         posterior_of_flips as posterior_of_flips,
-        estimate_flips as estimate_flips,
         estimate_series as estimate_series,
     )
     from pufferdp.publish.flips.publication import Flip as Flip, flip_stream as flip_stream

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from pufferdp import (
     AnyGroups,
     Gaussian,
+    InputError,
     MarkovChain,
     NotApplicableError,
     ParameterError,
@@ -218,25 +219,25 @@ def test_files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("epsilon,delta\n.1,x\n", "delta in line 2 of profile .* is 'x'"),
-        (".1,.2,.3\n", "line 1 of profile .* has 3 columns"),
+        ("epsilon,delta\n.1,x\n", "delta in row 2 of profile .* is 'x'"),
+        (".1,.2,.3\n", "row 1 of profile .* has 3 columns"),
         ("loss,fails\n.1,.2\n", "has the columns loss, fails"),
-        ("epsilon,delta\n.1\n", "delta in line 2 of profile .* is ''"),
+        ("epsilon,delta\n.1\n", "row 2 of profile .* has 1 columns"),
         ("epsilon,delta\n.1,1e-5\n.2,1e-3\n", "rises from delta 1e-05 at loss 0.1 to 0.001"),
         ("epsilon,delta\n.1,nan\n", "is nan"),
         ("epsilon,delta\n.1,1\n", "is 1; it must be 0 or more and below 1"),
-        ("epsilon,delta\n", "is empty"),
-        ("", "is empty"),
-        ("[[1, 2, 3]]", "entry 1 of profile .* must be two numbers"),
+        ("epsilon,delta\n", "has no epsilon"),
+        ("", "has no epsilon"),
+        ("[[1, 2, 3]]", "entry 1 of profile .* must be epsilon and delta"),
         ('[{"epsilon": 1}]', "entry 1"),
-        ("[[1, true]]", "delta in entry 1 of profile .* is True"),
+        ("[[1, true]]", "delta in entry 1 of profile .* is true"),
         ("[1", "not JSON"),
-        ("{}", "must be a list"),
+        ("{}", "must be a JSON list"),
     ],
 )
 def test_files_that_are_no_profile(tmp_path, text, words):
     (tmp_path / "profile").write_text(text, encoding="utf-8")
-    with pytest.raises(ParameterError, match=words):
+    with pytest.raises(InputError, match=words):
         read_profile(tmp_path / "profile")
 
 

@@ -19,7 +19,7 @@ import pytest
 import pufferdp
 from pufferdp.basics.errors import DataError, ModelError, QueryError
 from pufferdp.data.csv_stream import change_lines
-from pufferdp.data.files import connect, memory_columns, reading
+from pufferdp.data.files import column_names, connect, reading
 from pufferdp.data.layout import Coding, Layout, read_distance
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import LONGEST_LINE, MOST_COLUMNS
@@ -47,7 +47,7 @@ def text(kind: str) -> bytes:
 def read(content: bytes, way: str, folder: Path) -> None:
     """Have it read from a file, or from memory as the page has it."""
     if way == "memory":
-        memory_columns(MemoryFile("a.csv", content))
+        column_names(MemoryFile("a.csv", content))
         return
     file = folder / ("a.csv.gz" if way == "gz" else "a.csv")
     file.write_bytes(gzip.compress(content) if way == "gz" else content)

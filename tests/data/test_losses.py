@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pufferdp.basics.errors import InputError
-from pufferdp.data.losses import read_losses
+from pufferdp.data.number_files import read_losses
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_all_ways_to_write_them(name: str, text: str, tmp_path: Path) -> None:
         ("a.txt", "0.1\nmuch\n", "row 2 of losses file .* is 'much'"),
         ("a.csv", "", "has no loss; give one DP loss per record"),
         ("a.csv", "loss\n", "has no loss"),
-        ("a.csv", "1,2\n3,4\n", "row 1 of losses file .* has 2 columns; give one, or a header"),
+        ("a.csv", "1,2\n3,4\n", "row 1 of losses file .* has 2 columns; give 1 in each row, or a header"),
         ("a.csv", "0.1\n1,2\n", "row 2 of losses file .* has 2 columns"),
         ("a.csv", "t,loss\n1\n", "row 2 of losses file .* has 1 columns"),
         ("a.json", '[0.1, "x"]', "entry 2 of losses file .* is 'x'"),

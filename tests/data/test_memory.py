@@ -10,7 +10,7 @@ import pytest
 
 import pufferdp
 from pufferdp.basics.errors import DataError
-from pufferdp.data.files import memory_columns
+from pufferdp.data.files import column_names
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.rewrite import formula_warning, rewrite_file, rewrite_frame
@@ -26,7 +26,7 @@ CODING = Coding(labels=("x", "y, z"))
 @pytest.mark.parametrize(("name", "text"), [("a.csv", TEXT), ("A.CSV", TEXT), ("a.txt", TEXT.replace(",", ";"))])
 def test_it_counts_as_a_file_does(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    column = memory_columns(MemoryFile(name, text.encode()))[-1]
+    column = column_names(MemoryFile(name, text.encode()))[-1]
     layout = Layout(column=column, order="when", by="who", restart="10min", missing="keep")
     coding = Coding(labels=("x", text.splitlines()[-1].split('"')[1]))
     ours = open_series(MemoryFile(name, text.encode()), layout).counts(coding, transitions=True)
@@ -37,7 +37,7 @@ def test_it_counts_as_a_file_does(tmp_path: Path, name: str, text: str) -> None:
 
 def test_tabs_separate_where_the_name_says_so() -> None:
     file = MemoryFile("a.tsv", b"a,b\tc\n1,2\t3\n")
-    assert memory_columns(file) == ["a,b", "c"]
+    assert column_names(file) == ["a,b", "c"]
 
 
 def test_it_is_written_as_a_file_is(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_is_no_table_is_refused() -> None:
         ("a.csv", b"a,b\n1,2,3\n", "does not split"),
     ):
         with pytest.raises(DataError, match=words):
-            memory_columns(MemoryFile(name, content))
+            column_names(MemoryFile(name, content))
     with pytest.raises(DataError, match="no column"):
         open_series(MemoryFile("a.csv", b"a\n1\n"), Layout(column="b"))
 

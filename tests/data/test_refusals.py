@@ -306,7 +306,7 @@ def test_text_among_numbers(tmp_path: Path) -> None:
 
 def test_bins_and_clip_on_text() -> None:
     assert "holds text; bins need numbers" in refused(frame(state=["a"]), coding=BINS)
-    with pytest.raises(DataError, match="clipping needs numbers"):
+    with pytest.raises(DataError, match="a sum needs numbers"):
         open_series(frame(state=["a"]), STATE).counts(AB, clip=(0.0, 1.0))
 
 

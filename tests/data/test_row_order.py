@@ -93,7 +93,7 @@ def test_data_with_times_are_not_read_as_the_rows_come(tmp_path: Path, form: str
     counts = {}
     for order in ("time", "rows"):
         series = pf.Series(data, "state", order=order)
-        counts[order] = open_series(series.data, series.reading().layout).counts(CODING, transitions=True)
+        counts[order] = open_series(series.data, series.reading()).counts(CODING, transitions=True)
     assert counts["time"].histogram == counts["rows"].histogram
     along = pd.crosstab(SORTED.shift().dropna().to_numpy(), SORTED.iloc[1:].to_numpy()).loc[["rest", "active"]]
     assert counts["time"].transitions == tuple(map(tuple, along[["rest", "active"]].to_numpy().tolist()))
@@ -208,7 +208,7 @@ def test_an_index_of_other_things_is_no_order() -> None:
     for index in (range(RECORDS), [f"r{n}" for n in range(RECORDS)], np.linspace(0, 1, RECORDS)):
         series = pf.Series(SORTED.set_axis(index))
         assert series.order is None
-        assert series.reading(CHAIN).layout.order is None
+        assert series.reading(CHAIN).order is None
 
 
 @pytest.mark.parametrize("index", [range(RECORDS), np.linspace(0, 1, RECORDS)], ids=["whole", "numbers"])

@@ -31,8 +31,8 @@ from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.families import read_number_series
 from pufferdp.data.layout import Coding, Layout, read_distance
-from pufferdp.data.losses import read_losses
 from pufferdp.data.memory import MemoryFile
+from pufferdp.data.number_files import read_losses
 from pufferdp.data.ranges import read_last, read_moment
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series

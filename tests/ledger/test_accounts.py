@@ -337,5 +337,5 @@ def test_a_server_that_does_not_wait_for_its_disk(postgres: str) -> None:
 
 def test_the_page_has_the_table_of_the_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "guide" / "budget.md").read_text(encoding="utf-8")
-    for kind in KINDS.values():
-        assert f"| `{kind.name}` | {kind.charges.replace(': its --dp-epsilon', ': its `--dp-epsilon`')} |" in page
+    for name, charges in KINDS.items():
+        assert f"| `{name}` | {charges.replace(': its --dp-epsilon', ': its `--dp-epsilon`')} |" in page

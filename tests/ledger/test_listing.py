@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pufferdp import Charge, Ledger, MarkovChain, plan
 from pufferdp.ledger.history import latest
-from pufferdp.publish.answers.kind import charge_of
+from pufferdp.publish.answers.kind import KIND, AnswerProblem
 
 CHAIN = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]])
 
@@ -17,7 +17,7 @@ def test_rows_come_newest_first(tmp_path: Path) -> None:
         books.create("a", model=CHAIN, budget=5.0)
         books.create("b", model=CHAIN, budget=5.0)
         assert latest(books, "a") == []
-        first = books.charge("a", charge_of(made.problem, made.best))
+        first = books.charge("a", KIND.charge(AnswerProblem(problem=made.problem), made.best.calibration))
         books.charge("b", Charge(kind="dp", dp_loss=0.2, longest=20))
         second = books.charge("a", Charge(kind="dp", dp_loss=0.1, longest=20))
         rows = latest(books, "a")

@@ -14,7 +14,7 @@ from pufferdp import Charge, Groups, MarkovChain, Query, plan
 from pufferdp.basics.adversary import Adversary
 from pufferdp.ledger.charge import flip_charge, redaction
 from pufferdp.ledger.totals import Rule, State
-from pufferdp.publish.answers.kind import charge_of
+from pufferdp.publish.answers.kind import KIND, AnswerProblem
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
 from pufferdp.publish.answers.problem import Problem
 from tests.strategies import chains, epsilons, examples
@@ -70,7 +70,7 @@ def test_the_rule_is_never_above_k_epsilon_for_quilt_releases(chain, length, eps
         candidate = made.candidate(name)
         if not candidate.applies:
             continue
-        charge = charge_of(made.problem, candidate)
+        charge = KIND.charge(AnswerProblem(problem=made.problem), candidate.calibration)
         total = rule.leakage(after(*[charge] * times))
         # 1/sigma is rounded up, and N·(1/sigma) + influence is computed in doubles.
         assert total <= times * epsilon * (1 + 1e-12)
@@ -125,7 +125,7 @@ def test_wasserstein_releases_compose_through_the_curve_alone():
     model = Groups(sizes=[5], positives=[[0.3, 0.698, 0.0, 0.0, 0.0, 0.002]])
     made = plan(model, "count:1", epsilon=1.0, adversary="pufferfish")
     candidate = made.candidate("wasserstein")
-    charge = charge_of(made.problem, candidate)
+    charge = KIND.charge(AnswerProblem(problem=made.problem), candidate.calibration)
     assert charge.dp_loss == pytest.approx(1 / candidate.calibration.scale)
     rule = Rule(model, PUFFERFISH, 100.0)
     assert rule.leakage(after(charge)) <= 1.0
@@ -138,7 +138,7 @@ def test_an_answer_that_needs_no_noise_has_no_dp_loss():
     made = plan(model, "count:1", epsilon=1.0, adversary="pufferfish")
     candidate = made.candidate("wasserstein")
     assert candidate.calibration.scale == 0
-    charge = charge_of(made.problem, candidate)
+    charge = KIND.charge(AnswerProblem(problem=made.problem), candidate.calibration)
     assert charge.dp_loss == math.inf
     rule = Rule(model, PUFFERFISH, 2.0)
     assert rule.in_budget(after(charge)) and rule.leakage(after(charge)) == 1.0
@@ -175,7 +175,7 @@ def test_secrets_of_ones_own_have_no_guarantee_about_records():
         secrets=(Secret(name="x", when={"1": "0"}), Secret(name="y", when={"2": "1"})), pairs=(("x", "y"),)
     )
     made = plan(chain, "count:1", epsilon=1.0, length=4, adversary="pufferfish", secrets=secrets)
-    charge = charge_of(made.problem, made.candidate("wasserstein"))
+    charge = KIND.charge(AnswerProblem(problem=made.problem), made.candidate("wasserstein").calibration)
     assert charge.epsilon is None
 
 

@@ -64,7 +64,7 @@ def of(one: Experiment) -> str:
     return one.name
 
 
-SLOW = {f"song-table-{n}" for n in (1, 2, 3)} | {"poster-data", "redaction-sleep", "local-figure-4", "local-heart"}
+SLOW = {"song-table-2", "song-table-3"} | {"poster-data", "redaction-sleep", "local-figure-4", "local-heart"}
 SLOW |= {"thesis-figure-15"}
 
 
@@ -74,8 +74,9 @@ def marked(things: Iterable[Experiment | str]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", marked(EXPERIMENTS), ids=of)
+@pytest.mark.parametrize("one", marked(one for one in EXPERIMENTS if one.name != "song-table-1"), ids=of)
 def test_every_experiment_runs(one: Experiment) -> None:
+    """Table 1 of Song et al. cannot be made small; a command of docs/reproduce.md makes it."""
     found = result(one.name)
     assert found.rows
     assert found.notes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,11 @@ import pytest
 
 from pufferdp.models.chain import MarkovChain
 from pufferdp_papers.base import ExperimentResult, Setting
-from pufferdp_papers.song.histograms import TABLE_1, TABLE_3, expected_error, household, whole_person_error
-from pufferdp_papers.song.published import COMPARED, histogram_of, laplace_error, noise_multiplier
+from pufferdp_papers.song.histograms import TABLE_1, TABLE_3, expected_error, whole_person_error
+from pufferdp_papers.song.published import histogram_of, laplace_error, noise_multiplier
 from pufferdp_papers.song.synthetic import RECORDS, class_gap, figure_4, interval, published_approx, share_of_ones
 from pufferdp_papers.song.times import TABLE_2
 from tests.papers.test_experiments import result as result_of
-from tests.tolerance import safe_scale
 
 Array = npt.NDArray[np.float64]
 
@@ -166,35 +164,6 @@ def test_what_the_text_says_of_the_tables() -> None:
     assert TABLE_3[1.0, "MQMExact"] / 51 == pytest.approx(0.0004, abs=5e-5)
     assert TABLE_2["electricity", "MQMExact"] < 5 * 60
     assert TABLE_2["synthetic", "MQMApprox"] < TABLE_2["synthetic", "GK16"] < TABLE_2["synthetic", "MQMExact"]
-
-
-@pytest.mark.slow
-def test_activity_and_sleep() -> None:
-    result = result_of("song-table-1")
-    for task, column in (("individual", "steps"), ("individual", "ours"), ("aggregate", "ours")):
-        errors = {row["mechanism"]: row[column] for row in result.rows if row["task"] == task}
-        assert errors["GK16"] is None
-        assert 4 * errors["ours: tight"] < errors["MQMExact"] < errors["MQMApprox"] < errors["GroupDP"]
-    assert row_of(result, task="individual", mechanism="MQMExact")["steps"] == pytest.approx(0.0203, abs=5e-5)
-    assert row_of(result, task="individual", mechanism="ours: tight")["steps"] == safe_scale(0.004371, digits=2e-4)
-    assert row_of(result, task="aggregate", mechanism="ours: tight")["ours"] == safe_scale(0.01031, digits=5e-4)
-    # Six chains of 15,264 records, the longest of 23 days: group privacy over it, four bins.
-    assert row_of(result, task="individual", mechanism="GroupDP")["steps"] == pytest.approx(8 * 6624 / 15264)
-    assert row_of(result, task="aggregate", mechanism="DP")["ours"] > 10 / 20  # twenty sleepers, five stages
-    assert row_of(result, task="aggregate", mechanism="DP")["steps"] is None
-
-
-@pytest.mark.slow
-def test_power(shared_data: Path) -> None:
-    result = result_of("song-table-3")
-    chain, lengths = household(shared_data / "power" / "household_minute.csv.gz")
-    assert (chain.size, sorted(lengths)) == (46, [(6839, 1), (12883, 1), (21237, 1)])
-    errors = {row["mechanism"]: (row["paper"], row["ours"], row["here"]) for row in result.rows}
-    assert list(errors) == list(COMPARED)
-    assert errors["GroupDP"] == (102.8868, pytest.approx(92), pytest.approx(46 * 2 * 21237 / 40959))
-    assert errors["GK16"] == (None, None, None)
-    assert errors["MQMExact"] == (0.0188, pytest.approx(0.02591, abs=5e-6), pytest.approx(0.6326, abs=5e-5))
-    assert errors["ours: tight"] == (None, safe_scale(0.006846, digits=1e-4), safe_scale(0.1671, digits=5e-4))
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import pufferdp
+from pufferdp.basics import cpu_limit
 from pufferdp.basics.cpu_limit import run_with_cpu_limit
 from pufferdp.basics.errors import CertificateError
 from pufferdp.publish.certificate import content_hash
@@ -130,13 +131,15 @@ def own_error() -> None:
 
 
 @pytest.mark.slow
-def test_time_that_ends_while_a_block_is_left() -> None:
+def test_time_that_ends_while_a_block_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Much is let go of where a block ends, without a step of Python in between: what comes then comes behind it."""
 
     def fill() -> int:
-        sum(range(4_000_000))  # long enough for several looks at the clock
+        for _ in range(80):  # long enough for several looks at the clock
+            sum(range(100_000))
         return len([[] for _ in range(800_000)])
 
+    monkeypatch.setattr(cpu_limit, "_INTERVAL", 0.001)  # several looks at the clock, however fast the machine is
     ended = 0
     gc.disable()  # whoever listens to it (Hypothesis does) would be stopped instead, and say so
     try:

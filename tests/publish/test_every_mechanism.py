@@ -21,7 +21,7 @@ from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.fields import is_listed
 from pufferdp.publish.flips.publication import flip_stream
 from pufferdp.publish.kind import kind_of
-from pufferdp.publish.redaction.mechanisms import REDACTIONS
+from pufferdp.publish.redaction.kind import REDACTIONS
 from tests.publish.test_leaves import CERTIFICATES, Place, changes, golden, path_of, put, solve_once
 
 STATES: Final = ("rest", "active")

@@ -21,7 +21,7 @@ from pufferdp.ledger.history import read_export
 from pufferdp.models.files.fleet import load_models
 from pufferdp.publish import verify as verification
 from pufferdp.publish.answers import estimate
-from pufferdp.publish.answers.remembered import Remembered
+from pufferdp.publish.answers.problem import Remembered
 from pufferdp.publish.answers.secrets import load_secrets
 from pufferdp.publish.certificate import embedded_certificate, parse_certificate
 

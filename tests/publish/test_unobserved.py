@@ -217,7 +217,7 @@ def test_rows_that_are_not_there_are_missing_values_to_a_redaction(engine: str, 
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(10))
 @given(seed=SEEDS, length=st.integers(2, 5))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:

@@ -11,7 +11,8 @@ from pufferdp import verify
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.noise import SEEDED
-from pufferdp.report.registry import vouched_words
+from pufferdp.report.pages.verification import verified_values
+from pufferdp.report.text import blocks_text
 from tests.publish.test_leaves import golden
 
 
@@ -36,7 +37,7 @@ def test_the_numbers_are_those_of_the_certificate(name: str, words: Callable[[di
     content = golden(name)
     found = verify(content)
     told = found.to_dict()
-    assert words(content) in vouched_words(told["vouched"])
+    assert words(content) in " ".join(blocks_text(verified_values(told["vouched"])).split("\n"))
     for key in ("answer", "estimate", "flow", "labels"):
         assert told["vouched"].get(key, content.get(key)) == content.get(key)
     assert "seed" in told["unprovable"]["warnings"]

@@ -21,7 +21,7 @@ from pufferdp import (
     plan,
     transport_figure,
 )
-from pufferdp.publish.answers.transport import MOST_ANSWERS, moves_between
+from pufferdp.publish.answers.distributions import moves_between
 from tests.strategies import chains
 
 CLIQUE = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])
@@ -103,7 +103,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     pairs = AnswerDistribution(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([0.5, 0.5]))
     with pytest.raises(ParameterError, match="one number"):
         transport_figure(pairs, pairs, tmp_path / "flu.png")
-    many = AnswerDistribution(np.arange(MOST_ANSWERS + 1.0), np.full(MOST_ANSWERS + 1, 1 / (MOST_ANSWERS + 1)))
+    many = AnswerDistribution(np.arange(200 + 1.0), np.full(200 + 1, 1 / (200 + 1)))
     with pytest.raises(ParameterError, match="201"):
         transport_figure(many, many, tmp_path / "flu.png")
     assert not list(tmp_path.iterdir())

@@ -52,7 +52,7 @@ _TAKES: Final = {
     "DURATION": "restart every window",
     "PLACE": "first last ledger",
     "NAME": "dataset adversary mechanism privacy method channel identity",
-    "WORD": "missing start unit mark calibrate",
+    "WORD": "missing start unit mark calibrate family sizes",
     "HASH": "head charge",
     "QUERY": "query queries",
     "A B": "clip",
@@ -171,8 +171,11 @@ def _application(named: str | None, listed: bool, completing: bool) -> typer.Typ
             words = command.info.help if isinstance(command, typer.Typer) else command.__doc__
             app.command(name=verb, help=words, short_help=VERBS[verb])(_nothing)
         elif isinstance(command, typer.Typer):
+            from pufferdp.apps.cli.options import expanded
+
             for registered in command.registered_commands:
-                registered.cls = Verb
+                assert registered.callback is not None
+                registered.cls, registered.callback = Verb, expanded(registered.callback)
             app.add_typer(command, name=verb, short_help=VERBS[verb])
         else:
             from pufferdp.apps.cli.options import expanded

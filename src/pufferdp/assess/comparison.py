@@ -82,7 +82,7 @@ def comparison_of(subject: object) -> Comparison | None:
         )
     if isinstance(subject, TablePlan):
         table = subject.problem
-        return _plain_dp(table.model, table.epsilon, str(table.adversary), table.chains.longest, None, False)
+        return _plain_dp(table.model, table.epsilon, str(table.adversary), table.longest, None, False)
     if isinstance(subject, FlipDesign):
         return _plain_flips(subject.model, subject.epsilon, str(subject.adversary), subject.length)
     if isinstance(subject, Redaction):

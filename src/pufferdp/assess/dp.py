@@ -244,8 +244,7 @@ def leakage_of(
         raise NotApplicableError(f"it leaks more than {given:g} however little DP loss is spent", value=target)
     best = max(apply, key=lambda name: apply[name]) if inverse else best_of_all.which(given).name
     if pair is None:
-        curve = curves_by_name[best]
-        pair = _inverse_pair(curve, given, curve.inverse(given), spent_delta, failing)
+        pair = _inverse_pair(curves_by_name[best], given, apply[best], spent_delta, failing)
     return LeakageReport(
         given=given,
         inverse=inverse,

@@ -38,7 +38,6 @@ from pufferdp.models.hidden import is_hidden
 
 _SHOWN: Final = 1000
 """Records listed in JSON; of longer series both ends and some between."""
-_EDGE: Final = 100
 _ANY_START: Final = 240
 """Records times pairs of values up to which any distribution of the first record is looked at exactly."""
 
@@ -219,6 +218,7 @@ def listed(n: int, worst: int) -> Ints:
     """Which of n records JSON has, counted from 0: all, or both ends, some between and the worst."""
     if n <= _SHOWN:
         return np.arange(n)
-    between = np.linspace(0, n - 1, _EDGE).astype(np.int64)
-    ends = np.concatenate([np.arange(_EDGE), np.arange(n - _EDGE, n)])
+    edge = _SHOWN // 10
+    between = np.linspace(0, n - 1, edge).astype(np.int64)
+    ends = np.concatenate([np.arange(edge), np.arange(n - edge, n)])
     return np.unique(np.concatenate([ends, between, np.array([worst])]))

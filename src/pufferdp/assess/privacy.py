@@ -6,22 +6,20 @@ another one in: (ε, δ) twice makes (2ε, (1 + e^ε)·δ).
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import InputError, ParameterError
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import a_kind
 from pufferdp.bounds.approximate import PrivacyProfile
+from pufferdp.data.number_files import read_numbers
 
 DISTANCES: Final = {
     "AbsoluteDistance": 1.0,  # a count moves by 1
@@ -118,11 +116,16 @@ def _of_accountant(
         )
     # One record out, another one in; or one made special, and a special one made another.
     deltas = np.minimum.accumulate((1 + np.exp(sampled.losses)) * sampled.deltas)
+    doubled = _profile(2 * sampled.losses, deltas, f"{kind} gives no delta below 1 for a record that changes")
+    return DpGuarantee(doubled, f"{kind}, whose neighbours ({name}) count twice")
+
+
+def _profile(losses: Floats, deltas: Floats, problem: str) -> PrivacyProfile:
+    """The pairs whose delta says anything."""
     keep = deltas < 1
     if not keep.any():
-        raise ParameterError(f"{kind} gives no delta below 1 for a record that changes; spend less", value=name)
-    words = f"{kind}, whose neighbours ({name}) count twice"
-    return DpGuarantee(PrivacyProfile.of(np.stack([2 * sampled.losses[keep], deltas[keep]], axis=1)), words)
+        raise ParameterError(f"{problem}; spend less")
+    return PrivacyProfile.of(np.stack([losses[keep], deltas[keep]], axis=1))
 
 
 def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any] | None, kind: str) -> PrivacyProfile:
@@ -140,10 +143,7 @@ def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any
         raise ParameterError(f"{kind} gives a delta of {wrong:g}; it must lie between 0 and 1", value=wrong)
     # An accountant may round one pair more than the one before; what holds at a loss holds at every larger one.
     deltas = np.minimum.accumulate(asked)
-    keep = deltas < 1
-    if not keep.any():
-        raise ParameterError(f"{kind} gives no delta below 1 up to an epsilon of {top:g}")
-    return PrivacyProfile.of(np.stack([losses[keep], deltas[keep]], axis=1))
+    return _profile(losses, deltas, f"{kind} gives no delta below 1 up to an epsilon of {top:g}")
 
 
 def is_opendp(thing: object) -> bool:
@@ -182,10 +182,9 @@ def _of_opendp(measurement: Any, d_in: float | None) -> DpGuarantee:
     if measure == "Approximate(ZeroConcentratedDivergence)":
         rho, delta = ZCdp(float(loss[0])).rho, checks.delta(float(loss[1]))
         bare = PrivacyProfile.of_zcdp(rho)
-        deltas = bare.deltas + delta  # but for an event of this probability it is zCDP
-        keep = deltas < 1
-        pairs = np.stack([bare.losses[keep], deltas[keep]], axis=1)
-        return DpGuarantee(PrivacyProfile.of(pairs), f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
+        # But for an event of this probability it is zCDP.
+        pairs = _profile(bare.losses, bare.deltas + delta, f"{words} gives no delta below 1")
+        return DpGuarantee(pairs, f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
     if measure == "SmoothedMaxDivergence":
         return DpGuarantee(_sampled(loss.delta, loss.epsilon, words), words)
     raise ParameterError(
@@ -196,79 +195,9 @@ def _of_opendp(measurement: Any, d_in: float | None) -> DpGuarantee:
 
 
 def read_profile(path: str | os.PathLike[str]) -> PrivacyProfile:
-    """A privacy profile from a file: pairs (epsilon, delta), as CSV with or without a head, or as a JSON list."""
-    where = Path(path)
+    """A privacy profile from a file: pairs (epsilon, delta), as CSV with or without a header, or as a JSON list."""
+    pairs = read_numbers(path, "profile", ("epsilon", "delta"), "give pairs of an epsilon and a delta below 1")
     try:
-        text = where.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise InputError(f"profile {str(path)!r} cannot be read: {reason}", value=path) from None
-    pairs = _json_pairs(text, path) if text.lstrip().startswith(("[", "{")) else _csv_pairs(text, path)
-    if not pairs:
-        raise ParameterError(
-            f"profile {str(path)!r} is empty; it must have pairs of an epsilon and a delta", value=path
-        )
-    try:
-        return PrivacyProfile.of(pairs)
+        return PrivacyProfile.of([(epsilon, delta) for epsilon, delta in pairs])
     except ParameterError as error:
         raise ParameterError(f"profile {str(path)!r}: {error}", value=error.value) from None
-
-
-_HEAD: Final = ("epsilon", "delta")
-
-
-def _json_pairs(text: str, path: object) -> list[tuple[float, float]]:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ParameterError(f"profile {str(path)!r} is not JSON", value=path) from None
-    if not isinstance(content, list):
-        raise ParameterError(f"profile {str(path)!r} must be a list of pairs (epsilon, delta)", value=path)
-    return [_pair(_fields(item), f"entry {n + 1} of profile {str(path)!r}") for n, item in enumerate(content)]
-
-
-def _fields(item: object) -> Sequence[object]:
-    if isinstance(item, Mapping):
-        return [item[name] for name in _HEAD] if set(item) == set(_HEAD) else []
-    return item if isinstance(item, list) else []
-
-
-def _csv_pairs(text: str, path: object) -> list[tuple[float, float]]:
-    rows = [(n + 1, row) for n, row in enumerate(csv.reader(io.StringIO(text))) if any(cell.strip() for cell in row)]
-    places = (0, 1)
-    if rows and not _is_number(rows[0][1][0]):
-        names = [cell.strip().lower() for cell in rows.pop(0)[1]]
-        if not set(_HEAD) <= set(names):
-            raise ParameterError(
-                f"profile {str(path)!r} has the columns {', '.join(names)}; it must have epsilon and delta", value=names
-            )
-        places = (names.index("epsilon"), names.index("delta"))
-    elif any(len(row) != 2 for _, row in rows):
-        line, row = next(item for item in rows if len(item[1]) != 2)
-        raise ParameterError(
-            f"line {line} of profile {str(path)!r} has {len(row)} columns; without a header it must have two, an "
-            f"epsilon "
-            "and a delta",
-            value=row,
-        )
-    return [
-        _pair([row[place] if place < len(row) else "" for place in places], f"line {line} of profile {str(path)!r}")
-        for line, row in rows
-    ]
-
-
-def _pair(fields: Sequence[object], where: str) -> tuple[float, float]:
-    if len(fields) != 2:
-        raise ParameterError(f"{where} must be two numbers, an epsilon and a delta", value=fields)
-    for name, field in zip(_HEAD, fields, strict=True):
-        if isinstance(field, bool) or not _is_number(field):
-            raise ParameterError(f"{name} in {where} is {field!r}; it must be a number", value=field)
-    return float(str(fields[0])), float(str(fields[1]))
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return True

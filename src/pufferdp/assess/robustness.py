@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -126,7 +127,9 @@ def robustness(
         reason = "leakage bounds are about the value of a record, not about secrets of your own"
         return replace(bound, leakage_reason=reason)
     try:
-        algorithms = _algorithms(model, length)
+        algorithms = EVERY_ALGORITHM
+        if model.real_valued:  # what the lowest bound holds for
+            algorithms = lowest(curves(model, length, Adversary.PUFFERFISH)).holds_for
         if spent is None:
             spent = _lowest_curve(model, length, algorithms).inverse(guaranteed)
         if not spent > 0:
@@ -145,11 +148,6 @@ def _lowest_curve(model: Model, length: int | None, holds_for: str) -> Curve:
     """
     bounds = curves(model, length, Adversary.PUFFERFISH)
     return lowest({name: curve for name, curve in bounds.items() if curve.holds_for in (EVERY_ALGORITHM, holds_for)})
-
-
-def _algorithms(model: Model, length: int | None) -> str:
-    """The DP algorithms that bounds under a model hold for: all, or for numbers what their lowest bound holds for."""
-    return lowest(curves(model, length, Adversary.PUFFERFISH)).holds_for if model.real_valued else EVERY_ALGORITHM
 
 
 def _distance_bound(
@@ -210,7 +208,9 @@ def _no_distance(model: Model, alternative: Model) -> str | None:
     if ours is None or theirs is None:
         return None
     _check_states(ours.labels, theirs.labels)
-    is_box = ours.nearest(_uniform(ours.labels)) is not None
+    size = len(ours.labels)
+    uniform = MarkovChain(transition=np.full((size, size), 1 / size), states=ours.labels)
+    is_box = ours.nearest(uniform) is not None
     compared = {"the model": bool(ours.chains) or is_box, "the alternative": bool(theirs.chains)}
     for (name, possible), series in zip(compared.items(), (ours, theirs), strict=True):
         if is_hidden(series) or not possible:
@@ -293,11 +293,6 @@ def _check_states(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
         raise ModelError("the alternative has the states {}; the model has {}, and they must agree".format(*named))
 
 
-def _uniform(labels: tuple[str, ...]) -> MarkovChain:
-    """The chain in which every state follows every state with equal probability."""
-    return MarkovChain(transition=np.full((len(labels), len(labels)), 1 / len(labels)), states=labels)
-
-
 def _table(model: RecordModel, alternative: RecordModel) -> Divergence:
     """The distance of an alternative over a list of records from the nearest member of a class."""
     return min(
@@ -345,8 +340,6 @@ def _any_groups(model: Model, alternative: RecordModel, guaranteed: float) -> Ro
 
 _POINTS: Final = 12
 """Points of the figure on either side of the model."""
-_ROUNDING: Final = 1e-9
-"""Relative difference below which two probabilities are the same number."""
 
 
 @dataclass(frozen=True)
@@ -467,8 +460,9 @@ def _widest(near: Closest) -> tuple[int, int]:
 
 def _chains_agree(chain: MarkovChain, other: MarkovChain) -> bool:
     """Whether two chains agree up to rounding, the start included."""
-    if not np.allclose(chain.transition, other.transition, rtol=_ROUNDING, atol=_ROUNDING):
+    same = partial(np.allclose, rtol=1e-9, atol=1e-9)
+    if not same(chain.transition, other.transition):
         return False
     if chain.given_start is None or other.given_start is None:
         return chain.given_start is other.given_start and chain.any_start == other.any_start
-    return bool(np.allclose(chain.given_start, other.given_start, rtol=_ROUNDING, atol=_ROUNDING))
+    return bool(same(chain.given_start, other.given_start))

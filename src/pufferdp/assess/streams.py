@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged, json_values
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import number
 from pufferdp.bounds.curve_forms import Curve, TightBound
 from pufferdp.bounds.curves import best_curve, curve
@@ -179,9 +180,10 @@ def stream_leakage(
     parts: list[tight.StreamLeakage | OddsSeries] = []
     attacks: list[TightLeakage] = []
     for n, chain in enumerate(chains):
-        tell = _percent_progress(progress, 3 * n, 3 * len(chains))
         exact = box is None and (who is Adversary.DP or solvable(chain, 0 if endless else len(losses)))
-        found = _tight(chain if exact else _settled(chain), losses, endless, who, tell)
+        tell = partial(_tell, progress or silent, n, len(chains))
+        one = chain if exact or not chain.any_start else replace(chain, start="stationary")
+        found = _tight(one, losses, endless, who, tell)
         attacks.append(replace(found.attack, lower=found.lower, model=n))
         if exact:
             parts.append(found)
@@ -245,11 +247,6 @@ def _tight(
         adversary=str(who),
         tell=tell,
     )
-
-
-def _settled(chain: MarkovChain) -> MarkovChain:
-    """A chain with one distribution of the first record, where any is allowed."""
-    return replace(chain, start="stationary") if chain.any_start else chain
 
 
 def _odds(member: MarkovChain | Box, losses: Floats, endless: bool, who: Adversary) -> OddsSeries:
@@ -357,8 +354,6 @@ def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> F
     return np.full(steps, given[0]) if len(given) == 1 else given
 
 
-def _percent_progress(progress: Progress | None, done: int, parts: int) -> Callable[[int], None]:
-    """Says how much is done before each part of the work."""
-    if progress is None:
-        return lambda part: None
-    return lambda part: progress(f"following the stream: {100 * (done + part) // parts}%")
+def _tell(progress: Progress, chain: int, chains: int, part: int) -> None:
+    """Say how much is done; each chain has three parts."""
+    progress(f"following the stream: {100 * (3 * chain + part) // (3 * chains)}%")

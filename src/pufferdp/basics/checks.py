@@ -17,12 +17,8 @@ LARGEST: Final = 1e100
 """Numbers are clipped to no more than this: sums and noise for 2^53 records then still fit a double."""
 MOST_RECORDS: Final = 2**53
 """The longest chain: whole numbers up to here are exact in a double."""
-SMALLEST_PROBABILITY: Final = 1e-300
-"""What is divided among many coordinates must not become 0."""
 SMALLEST_EPSILON: Final = 1e-9
 """Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
-_MOST_DIGITS: Final = 400
-"""Of a number from outside that is kept exactly: all doubles have fewer before the point."""
 MICROSECONDS: Final = {
     "us": 1,
     "ms": 1_000,
@@ -137,10 +133,8 @@ def probability(value: SupportsFloat | str, name: str) -> float:
     number = any_number(name, value)
     if not 0 < number < 1:
         raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
-    if number < SMALLEST_PROBABILITY:
-        raise ParameterError(
-            f"{name} is {number:g}; below {SMALLEST_PROBABILITY:g} it is too small to compute with", value=value
-        )
+    if number < 1e-300:  # what is divided among many coordinates must not become 0
+        raise ParameterError(f"{name} is {number:g}; below 1e-300 it is too small to compute with", value=value)
     return number
 
 
@@ -165,9 +159,10 @@ def fraction(text: str) -> Fraction:
 
     Python refuses thousands of digits in words of its own, and writes all of them out for 1e999999999.
     """
-    power = _POWER.search(text) if len(text) <= _MOST_DIGITS else None
-    if len(text) > _MOST_DIGITS or (power is not None and abs(int(power[1])) > _MOST_DIGITS):
-        raise ValueError(f"a number has at most {_MOST_DIGITS} digits")
+    most = 400  # all doubles have fewer before the point
+    power = _POWER.search(text) if len(text) <= most else None
+    if len(text) > most or (power is not None and abs(int(power[1])) > most):
+        raise ValueError(f"a number has at most {most} digits")
     return Fraction(text)
 
 

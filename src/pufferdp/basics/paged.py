@@ -51,19 +51,19 @@ class Paged(Displayed):
 
 def json_values(thing: object, names: str) -> dict[str, Any]:
     """Some attributes by name as JSON has them; the names with blanks between."""
-    return {name: _json_value(getattr(thing, name)) for name in names.split()}
+    return {name: json_value(getattr(thing, name)) for name in names.split()}
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON has it: null for infinite numbers, lists for tuples, what ``to_dict`` says of other objects."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, tuple | list):
-        return [_json_value(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: _json_value(item) for name, item in value.items()}
+        return {name: json_value(item) for name, item in value.items()}
     return str(value) if isinstance(value, Enum) else value
 
 

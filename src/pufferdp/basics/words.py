@@ -101,6 +101,13 @@ def quoted_value(value: object, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def shorten(names: object, most: int = 10) -> str:
+    """The first few of many names, for a message."""
+    listed = [str(name) for name in names] if isinstance(names, (tuple, list)) else [str(names)]
+    rest = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def shape_text(shape: Sequence[int]) -> str:
     """The shape of numbers, as a sentence has it: ``2×3``, ``a list of 2 numbers``, ``a single number``."""
     if len(shape) == 1:

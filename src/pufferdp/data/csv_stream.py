@@ -14,8 +14,9 @@ import numpy as np
 
 from pufferdp.basics.errors import DataError, ValuesError
 from pufferdp.basics.frames import csv_text
+from pufferdp.basics.words import shorten
 from pufferdp.data.expressions import MISSING, UNKNOWN
-from pufferdp.data.layout import Coding, Layout, check_row_order, columns_of, hides_values, read_distance, shorten
+from pufferdp.data.layout import Coding, Layout, check_row_order, columns_of, hides_values, read_distance
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS, check_line
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, moment_text, read_ends, read_last, read_moment

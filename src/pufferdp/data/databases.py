@@ -18,9 +18,9 @@ import duckdb
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.extras import install_advice
 from pufferdp.basics.scratch import scratch
-from pufferdp.basics.words import redacted_message
+from pufferdp.basics.words import redacted_message, shorten
 from pufferdp.data import files
-from pufferdp.data.layout import Columns, check_columns, shorten
+from pufferdp.data.layout import Columns, check_columns
 from pufferdp.data.parts import identifier, literal, path_literal, typed_condition, untyped_condition, within_limit
 
 Load = Callable[[], duckdb.DuckDBPyRelation]
@@ -74,7 +74,8 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             name, kinds = _describe(server, table)
             check_columns(list(kinds), columns)
             types = {role: _type_of(role, column, kinds[column]) for role, column in columns.roles.items()}
-            picked = (_cast(identifier(column), types[role]) for role, column in columns.roles.items())
+            casts = {"DOUBLE": "::float8", "VARCHAR": "::text"}
+            picked = (identifier(name) + casts.get(types[role], "") for role, name in columns.roles.items())
             rows = f"SELECT {', '.join(picked)} FROM {name}{typed_condition(columns, types.get('order', ''))}"
             order = f"COPY ({rows}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
             with _through_a_file(types) as (file, load), server.cursor() as cursor:
@@ -133,10 +134,6 @@ def _type_of(role: str, column: str, kind: tuple[str, str]) -> str:
         raise DataError(f"the column {column!r} holds values of type {name}; cast it in a view", value=column)
     # People whose numbers have many digits must not fall together as doubles.
     return "VARCHAR" if sort == "e" or (role in ("person", "id") and name == "numeric") else _TYPES[name]
-
-
-def _cast(column: str, kind: str) -> str:
-    return f"{column}::float8" if kind == "DOUBLE" else f"{column}::text" if kind == "VARCHAR" else column
 
 
 def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:

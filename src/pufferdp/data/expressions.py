@@ -131,15 +131,14 @@ def chains(table: Table, links: Frame) -> Frame:
 
     What comes before the first record of a person is a row of length 0.
     """
-    people = [] if table.layout.by is None else ["person"]
     numbered = links.with_columns(chain=in_order(table, nw.col("start").cum_sum()).cast(nw.Int64))
-    summed = numbered.group_by(*people, "chain").agg(nw.col("record").sum().alias("length"), nw.col("twin").sum())
+    summed = numbered.group_by(*table.people, "chain").agg(nw.col("record").sum().alias("length"), nw.col("twin").sum())
     return summed.with_columns(nw.col("length").cast(nw.Int64), first=(nw.col("chain") == 1).cast(nw.Int64))
 
 
 def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
     """Evaluate along the order of each person."""
-    return expression.over(*([] if table.layout.by is None else ["person"]), order_by="order")
+    return expression.over(*table.people, order_by="order")
 
 
 def moves(table: Table, frame: Frame, missing: bool, pieces: bool = False) -> Frame:
@@ -169,7 +168,7 @@ def slot_moves(table: Table, frame: Frame, missing: bool, period: Distance, slot
     frame = moves(table, frame, missing).with_columns(
         slot=_slot(table, left_at, period, slots), apart=nw.when(starts).then(0).otherwise(nw.col("apart"))
     )
-    keys = ["before", "code", "apart", "slot", *([] if table.layout.by is None else ["person"])]
+    keys = ["before", "code", "apart", "slot", *table.people]
     counted = frame.group_by(*keys).agg(nw.len().cast(nw.Int64).alias("count"))
     return counted.select(*keys[:4], "count", *keys[4:])
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from pufferdp.basics.arrays import exact_sum
 from pufferdp.basics.errors import DataError, ValuesError
-from pufferdp.basics.words import rows_text
+from pufferdp.basics.words import rows_text, shorten
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values, shorten
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.series import Series, open_series
 from pufferdp.data.sources import Frame, Source, doubles, open_source, rows
@@ -93,21 +93,11 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
     """Read a column of numbers as one series, or one for each person; what is missing is an unobserved time step."""
     series = open_series(source, layout)
     table = series.table
-    if not table.numeric:
-        raise DataError(f"the column {layout.column!r} holds text; the model is about numbers: convert the column")
-    people = [] if layout.by is None else ["person"]
-    strange = (_number().is_null() | ~_number().is_finite()) & ~nw.col("value").is_null()
-    wrong = table.frame.filter(strange).select("value", "order", *people).sort("order", *people)
-    for value, *where in rows(wrong.head(1)):
-        raise ValuesError(
-            f"{shown(value)} at {table.place(*where)} is not a finite number, and the model is about numbers; correct "
-            "it or drop it",
-            value=value,
-        )
+    series.need_finite_numbers("the model is about numbers")
     # Refuses rows without a place or with the same one, and those that do not fit the step of the model.
     counts = series.counts(_ANY_NUMBER, ranges=True)
     present = table.frame.filter(~nw.col("value").is_null())
-    present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*people, "order")
+    present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*table.people, "order")
     distance = (nw.col("order") - nw.col("order_before")).cast(nw.Float64).fill_null(-1.0).alias("distance")
     numbers, distances = doubles(present.select(_number(), distance))
     return NumberSeries(series=series, counts=counts, numbers=numbers, distances=distances)

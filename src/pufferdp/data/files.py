@@ -6,7 +6,7 @@ import os
 import re
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,8 @@ import duckdb
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch_folder
-from pufferdp.data.layout import Columns, check_columns, check_row_order, shorten
+from pufferdp.basics.words import shorten
+from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import (
     Parts,
@@ -134,23 +135,26 @@ def _reason(error: duckdb.Error) -> str:
     return f"{where}cannot be parsed; check quotes and separators there"
 
 
-def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
+FileSource = str | os.PathLike[str] | MemoryFile
+"""A path that stands for files, or a file held in memory."""
+
+
+def parts_of(source: FileSource) -> AbstractContextManager[Parts]:
+    """The files of a source, while the block runs."""
+    return source.parts() if isinstance(source, MemoryFile) else nullcontext(find_parts(Path(source)))
+
+
+def open_files(source: FileSource, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns of a file, a folder or a pattern under the names of their roles."""
-    parts = find_parts(path)
-    connection, scan = _scan(parts, columns)
-    if parts.text:
-        return _load(connection, scan, parts, columns)
+    with parts_of(source) as parts:
+        connection, scan = _scan(parts, columns)
+        if parts.text or isinstance(source, MemoryFile):  # the bytes of a file in memory are there only in this block
+            return _load(connection, scan, parts, columns)
     where = ""
     if columns.first is not None or columns.last is not None:
         kinds = connection.sql(f"SELECT {identifier(columns.roles['order'])} FROM {scan}").types
         where = typed_condition(columns, str(kinds[0]))
     return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}{where}")
-
-
-def open_memory(source: MemoryFile, columns: Columns) -> duckdb.DuckDBPyRelation:
-    """The columns of a file held in memory under the names of their roles."""
-    with source.parts() as parts:  # read at once: the bytes are there only while the block runs
-        return _load(*_scan(parts, columns), parts, columns)
 
 
 def plain_scan(parts: Parts) -> str:
@@ -167,22 +171,15 @@ def text_scan(connection: duckdb.DuckDBPyConnection, parts: Parts, names: Sequen
     return scan
 
 
-def memory_columns(source: MemoryFile) -> list[str]:
-    """The header of a file held in memory; refuses what is no table."""
-    with source.parts() as parts, connect() as connection:
+def column_names(source: FileSource) -> list[str]:
+    """The columns of files; refuses what is no table."""
+    with parts_of(source) as parts, connect() as connection:
         return _column_names(connection, plain_scan(parts), parts)
 
 
-def file_columns(path: Path) -> list[str]:
-    """The columns of a file, a folder or a pattern."""
-    parts = find_parts(path)
-    with connect() as connection:
-        return _column_names(connection, plain_scan(parts), parts)
-
-
-def time_columns(parts: Parts) -> list[str]:
+def time_columns(source: FileSource) -> list[str]:
     """The columns of files that hold times."""
-    with connect() as connection:
+    with parts_of(source) as parts, connect() as connection:
         return relation_times(connection.sql(f"SELECT * FROM {plain_scan(parts)}"))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from pufferdp.basics import checks
 from pufferdp.basics.checks import DURATION, MICROSECONDS
 from pufferdp.basics.errors import DataError
-from pufferdp.basics.words import a_kind, did_you_mean
+from pufferdp.basics.words import a_kind, did_you_mean, shorten
 from pufferdp.data.ranges import EVERYTHING, Ranges, segment_words
 from pufferdp.data.reading_options import ROWS as ROWS
 from pufferdp.data.reading_options import MissingValues
@@ -56,40 +56,41 @@ def read_distance(distance: str | float, name: str) -> Distance:
     return Distance(amount=amount, is_duration=match is not None, text=text, name=name)
 
 
-def distance_text(distance: object, name: str = "restart") -> str | float:
+def distance_text(distance: Any, name: str = "restart") -> str | float:
     """A distance as it is written down: text or a number as they are, a timedelta as a duration."""
-    if isinstance(distance, timedelta):
-        return duration_text(Fraction(distance // timedelta(microseconds=1)))
-    item = getattr(distance, "item", None)
-    if callable(item):  # a number or a timedelta of numpy; its nanoseconds are whole numbers
-        plain = (
-            distance.astype("timedelta64[us]").item() if hasattr(distance, "astype") and _is_delta(distance) else item()
-        )
-        return distance_text(plain, name) if isinstance(plain, timedelta) else plain
-    if isinstance(distance, bool) or not isinstance(distance, (str, int, float)):
+    if _kind(distance) == "m":  # its nanoseconds are whole numbers
+        distance = distance.astype("timedelta64[us]")
+    plain = _plain(distance)
+    if isinstance(plain, timedelta):
+        return duration_text(Fraction(plain // timedelta(microseconds=1)))
+    if isinstance(plain, bool) or not isinstance(plain, (str, int, float)):
         raise DataError(
             f"{name} is {a_kind(distance)}; it must be a duration such as '8h', a timedelta, or a number in "
             "the order column's unit",
             value=distance,
         )
-    return distance
-
-
-def _is_delta(value: Any) -> bool:
-    return getattr(getattr(value, "dtype", None), "kind", "") == "m"
+    return plain
 
 
 def place_of(name: str, place: object) -> Place | None:
     """A place on the order column as it is named; numpy's numbers and times as Python's."""
-    if getattr(getattr(place, "dtype", None), "kind", "") == "M":
-        return str(place)
-    item = getattr(place, "item", None)
-    plain = item() if callable(item) else place
+    plain = str(place) if _kind(place) == "M" else _plain(place)
     if plain is not None and (isinstance(plain, bool) or not isinstance(plain, (str, int, float, date))):
         raise DataError(
             f"{name} is {a_kind(place)}; it must be a number, a date or a time, or text of one", value=place
         )
     return plain
+
+
+def _kind(value: object) -> str:
+    """The kind of a value of numpy; empty for any other."""
+    return str(getattr(getattr(value, "dtype", None), "kind", ""))
+
+
+def _plain(value: object) -> object:
+    """A number or a time of numpy as Python's."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
 
 
 def duration_text(microseconds: Fraction) -> str:
@@ -355,13 +356,6 @@ def _named_by(role: str) -> str:
     if name.isidentifier():
         return "" if name == "column" else f" ({name}=)"
     return f" {name.removeprefix('column').strip()}"
-
-
-def shorten(names: object, most: int = 10) -> str:
-    """The first few of many names, for a message."""
-    listed = [str(name) for name in names] if isinstance(names, (tuple, list)) else [str(names)]
-    rest = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 _HIDDEN: Final = ContextVar("values_hidden", default=False)

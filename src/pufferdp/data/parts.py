@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Columns
-from pufferdp.data.ranges import Moment, moment_text, read_ends, read_last, read_moment
+from pufferdp.data.ranges import DAY, Moment, moment_text, read_ends, read_last, read_moment
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +33,6 @@ LONGEST_LINE: Final = 2_000_000
 """Bytes of one line of text."""
 _SAMPLE: Final = 20_480
 """Lines that are looked at before anything is guessed from them."""
-_BLOCK: Final = 1 << 22
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
 
 
@@ -143,7 +142,7 @@ def check_lines_of(parts: Parts) -> None:
 def _check_lines(path: str, name: str) -> None:
     lines, rest = 0, b""
     with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
-        while lines < _SAMPLE and (block := file.read(_BLOCK)):
+        while lines < _SAMPLE and (block := file.read(2 * LONGEST_LINE)):
             *whole, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
             whole.append(rest)
             if max(map(len, whole)) > MOST_COLUMNS:
@@ -195,9 +194,7 @@ _UNITS: Final = {
 }
 """What the order is measured in, by DuckDB's name of its type; columns of other types come whole."""
 _BEGINS_WITH_DATE: Final = "-".join(["[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2]) + "*"
-_MICROSECOND: Final = 1000
-_DAY: Final = 86_400 * 10**9
-_FAR: Final = 9_000 * 365 * _DAY
+_FAR: Final = 9_000 * 365 * DAY
 """Beyond this a date is no text with a year of four digits; such a bound is left out."""
 _SQL_NAMES: Final = {"TIMESTAMP_NS": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
 
@@ -209,7 +206,7 @@ def typed_condition(columns: Columns, kind: str) -> str:
         return ""
     name = identifier(columns.roles["order"])
     # A microsecond to either side: neither engine need hold nanoseconds.
-    first, last = _ends(columns, unit, _MICROSECOND)
+    first, last = _ends(columns, unit, 1000)
     bounds = [f"{name} {sign} {_literal(end, kind)}" for sign, end in ((">=", first), ("<=", last)) if end is not None]
     if not bounds:
         return ""
@@ -227,7 +224,7 @@ def untyped_condition(columns: Columns) -> str:
     except DataError:
         return ""  # rejected when it is known what the column holds
     # A text may have any time zone, which moves its date by a day at most.
-    first, last = _ends(columns, unit, 0 if unit == "number" else _DAY)
+    first, last = _ends(columns, unit, 0 if unit == "number" else DAY)
     if unit == "number":
         cell, other = name, f"typeof({name}) NOT IN ('integer', 'real')"
         texts = [None if end is None else repr(end) for end in (first, last)]
@@ -249,15 +246,13 @@ def _ends(columns: Columns, unit: str, margin: int) -> tuple[Moment | None, Mome
 def _literal(end: Moment, kind: str) -> str:
     if _UNITS[kind] == "number":
         return repr(end)
-    text = str(moment_text(int(end) // _MICROSECOND * _MICROSECOND, _UNITS[kind]))
+    text = str(moment_text(int(end) // 1000 * 1000, _UNITS[kind]))
     return f"DATE {literal(text[:10])}" if kind == "DATE" else f"{_SQL_NAMES.get(kind, kind)} {literal(text)}"
 
 
 Piece = TypeVar("Piece", bound=bytes | bytearray | memoryview)
 _LIMIT: Final = "PUFFERDP_DATA_LIMIT"
 _DEFAULT: Final = "4GB"
-_NUMBER_BYTES: Final = 8
-"""Bytes that a value takes at least, once it is read."""
 
 
 def data_limit() -> int:
@@ -282,7 +277,7 @@ def check_parquet_size(connection: duckdb.DuckDBPyConnection, parts: Parts, scan
             "SELECT coalesce(sum(num_values), 0), coalesce(sum(total_uncompressed_size), 0), "
             f"coalesce(bool_or(type = 'BYTE_ARRAY'), false) FROM parquet_metadata([{files}]) WHERE {inside}"
         ).fetchall()
-        least = max(stored, _NUMBER_BYTES * values)
+        least = max(stored, 8 * values)  # bytes: a value takes as many as a number, once it is read
         if text and size + least <= limit < size + stored * values:
             ((measured,),) = connection.execute(
                 f"SELECT coalesce(sum(strlen(CAST({identifier(name)} AS VARCHAR))), 0) FROM {scan}"

@@ -25,7 +25,8 @@ Moment = int | float
 """A place on the order column: a number, or nanoseconds since 1970."""
 MOST_PARTS: Final = 10_000
 """Different segments of people that are distinguished."""
-_DAY: Final = 86_400 * 10**9
+DAY: Final = 86_400 * 10**9
+"""The nanoseconds of one day."""
 _TIME: Final = re.compile(r"(.+?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 """A date or a time without its fraction, the digits of the fraction, and the time zone."""
 _DATE: Final = re.compile(r"(\d{4}-?(?:\d\d-?\d\d|W\d\d(?:-?\d)?))(Z|[+-]\d\d:?\d\d)?")
@@ -187,7 +188,7 @@ def read_last(text: Any, unit: str) -> Moment | None:
     moment = read_moment(text, unit)
     if moment is None or unit == "number" or not _DATE.fullmatch(str(text).strip()):
         return moment
-    return moment + _DAY - 1
+    return moment + DAY - 1
 
 
 def read_ends(first: Any, last: Any, units: Iterable[str] = UNITS) -> tuple[str, Moment | None, Moment | None]:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ValuesError
-from pufferdp.basics.words import rows_text
+from pufferdp.basics.words import rows_text, shorten
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Columns, hides_values, shorten
+from pufferdp.data.layout import Columns, hides_values
 from pufferdp.data.matching import comparable, keys_of, quoted, shown
 from pufferdp.data.sources import Frame, Source, open_source, rows
 

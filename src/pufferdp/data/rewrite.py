@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +17,11 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.words import shorten
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import connect, reading
-from pufferdp.data.layout import Coding, Columns, Counts, Layout, check_columns, columns_of, refuse_pair, shorten
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, check_columns, columns_of, refuse_pair
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import Parts, find_parts, identifier, literal, path_literal
 from pufferdp.data.series import Series
@@ -163,7 +163,7 @@ class Placement:
         if self.plain:
             # A chain starts where there is nothing before, and goes on past missing values.
             return frame.with_columns(place=nw.col("order"), start=nw.lit(0, nw.Int64))
-        keys = ["order"] if table.layout.by is None else ["person", "order"]
+        keys = [*table.people, "order"]
         # A new chain begins at the next place, however far away it lies.
         ahead = nw.when(nw.col("start") == 1).then(nw.lit(1, nw.Int64)).otherwise(nw.col("steps").cast(nw.Int64))
         place = nw.col("ahead").cum_sum().over(order_by=keys)
@@ -251,10 +251,8 @@ def written_columns(source: Source, layout: Layout, keep: Sequence[str] = ()) ->
 
     Others could give a value away, so they are left out. Refuses a column that is not there.
     """
-    if isinstance(source, MemoryFile):
-        names = files.memory_columns(source)
-    elif isinstance(source, (str, os.PathLike)):
-        names = files.file_columns(Path(source))
+    if isinstance(source, (str, os.PathLike, MemoryFile)):
+        names = files.column_names(source)
     else:
         frame: Any = nw.from_native(source)
         names = frame.collect_schema().names()
@@ -271,7 +269,7 @@ def key_columns(source: Source, names: Sequence[str]) -> dict[str, list[str | No
         return {}
     if isinstance(source, (str, os.PathLike, MemoryFile)):
         picked = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
-        with files.reading(), _parts_of(source) as parts, files.connect() as connection:
+        with files.reading(), files.parts_of(source) as parts, files.connect() as connection:
             cells = connection.execute(f"SELECT {picked} FROM {files.text_scan(connection, parts, names)}").fetchall()
         return {name: [row[n] for row in cells] for n, name in enumerate(names)}
     frame: Any = nw.from_native(source)
@@ -355,7 +353,7 @@ def formula_warning(written: str | os.PathLike[str] | MemoryFile) -> str:
     name = written.name if isinstance(written, MemoryFile) else os.fspath(written)
     if name.lower().endswith(".parquet"):
         return ""
-    with _parts_of(written) as parts, connect() as connection:
+    with files.parts_of(written) as parts, connect() as connection:
         scan = files.text_scan(connection, parts, ())
         names = connection.sql(f"SELECT * FROM {scan}").columns
         tests = [f"coalesce(bool_or({_runs(identifier(name))}), false) OR {_runs(literal(name))}" for name in names]
@@ -372,10 +370,6 @@ def formula_warning(written: str | os.PathLike[str] | MemoryFile) -> str:
 def _runs(text: str) -> str:
     """SQL that is true where a spreadsheet takes a text for a formula."""
     return f"(regexp_matches({text}, '^[=+@\t\r\n-]') AND TRY_CAST({text} AS DOUBLE) IS NULL)"
-
-
-def _parts_of(source: str | os.PathLike[str] | MemoryFile) -> AbstractContextManager[Parts]:
-    return source.parts() if isinstance(source, MemoryFile) else nullcontext(find_parts(Path(source)))
 
 
 def csv_to_parquet(source: Path, types: Mapping[str, str], target: Path) -> None:

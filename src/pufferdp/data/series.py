@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ValuesError
-from pufferdp.basics.words import rows_text
+from pufferdp.basics.words import rows_text, shorten
 from pufferdp.data.expressions import (
     MISSING,
     UNKNOWN,
@@ -29,11 +29,11 @@ from pufferdp.data.expressions import (
     unscaled,
 )
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance, shorten
+from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance
 from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, arrays, rows
-from pufferdp.data.tables import Table, lost_order, open_table
+from pufferdp.data.tables import Table, open_table
 
 MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""
@@ -65,6 +65,11 @@ class Series:
     def layout(self) -> Layout:
         """How the column is read from its table."""
         return self.table.layout
+
+    @property
+    def _present(self) -> Frame:
+        """The rows that have a value, missing ones left out."""
+        return self.table.frame.filter(~nw.col("value").is_null())
 
     def __repr__(self) -> str:
         return f"Series({self.layout})"
@@ -176,8 +181,7 @@ class Series:
         code; start (1 where a chain begins); first (1 for the first record of a person); apart (time steps since the
         record before it, and at the start of a chain the rows that are missing before it); and ``more``.
         """
-        people = [] if self.layout.by is None else ["person"]
-        links = moves(self.table, coded(self.table, coding), missing, pieces).sort(*people, "order")
+        links = moves(self.table, coded(self.table, coding), missing, pieces).sort(*self.table.people, "order")
         of = arrays(links.select("code", "start", "first", "apart", **(more or {})))
         return {name: column.astype(np.int64) if column.dtype.kind in "iu" else column for name, column in of.items()}
 
@@ -185,7 +189,7 @@ class Series:
         """The people in the order in which the engine sorts them; one empty name where nobody is distinguished."""
         if self.layout.by is None:
             return [""]
-        present = self.table.frame.filter(~nw.col("value").is_null()).select("person").unique()
+        present = self._present.select("person").unique()
         return [_name(name) for (name,) in rows(present.sort("person"))]
 
     @reading()
@@ -258,7 +262,7 @@ class Series:
     @reading()
     def found_states(self) -> tuple[str, ...]:
         """The distinct values as text, numbers in numeric order."""
-        distinct = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
+        distinct = self._present.select("value").unique()
         values = rows(distinct.head(MOST_STATES + 1))
         if len(values) > MOST_STATES:
             raise DataError(
@@ -272,7 +276,7 @@ class Series:
     @reading()
     def first_values(self, most: int) -> tuple[object, ...]:
         """So many values that are there, from all parts: what the column looks like."""
-        present = self.table.frame.filter(~nw.col("value").is_null()).select("value")
+        present = self._present.select("value")
         return tuple(value for (value,) in rows(present.head(most)))
 
     @reading()
@@ -283,7 +287,7 @@ class Series:
         """
         if not self.table.numeric:
             return None
-        present = self.table.frame.filter(~nw.col("value").is_null())
+        present = self._present
         counted = rows(present.group_by("number").agg(nw.len().alias("rows")).head(MOST_STATES + 1))
         if any(number is None or not math.isfinite(number) for number, _ in counted):
             return None
@@ -302,7 +306,7 @@ class Series:
     def number_range(self) -> tuple[float, float]:
         """The smallest and the largest number."""
         need_numbers(self.table, "a range needs numbers")
-        present = self.table.frame.filter(~nw.col("value").is_null())
+        present = self._present
         ((low, high, count),) = rows(
             present.select(
                 nw.col("number").min().alias("low"), nw.col("number").max().alias("high"), nw.len().alias("count")
@@ -310,14 +314,15 @@ class Series:
         )
         if not count:
             raise self._nothing()
-        self._finite_numbers("bins need numbers")
+        self.need_finite_numbers("bins need numbers")
         return float(low), float(high)
 
-    def _finite_numbers(self, why: str) -> None:
-        """Refuse a value that is there but is no finite number."""
+    def need_finite_numbers(self, why: str) -> None:
+        """Refuse a column of text, and a value that is there but is no finite number."""
+        need_numbers(self.table, why)
         if hides_values():
             return
-        present = self.table.frame.filter(~nw.col("value").is_null())
+        present = self._present
         strange = present.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
         for value, where in self._first(strange):
             raise ValuesError(f"{shown(value)} at {where} is not a finite number, and {why}; correct it or drop it")
@@ -359,8 +364,7 @@ class Series:
         table, layout = self.table, self.layout
         frame = coded(table, coding)
         if clip is not None:
-            need_numbers(table, "clipping needs numbers")
-            self._finite_numbers("a sum needs numbers")
+            self.need_finite_numbers("a sum needs numbers")
             low, high = clip
             if not (low < high and math.isfinite(low) and math.isfinite(high - low)):
                 raise DataError(f"clip is [{low:g}, {high:g}]; it must be two finite numbers, the lower first")
@@ -369,7 +373,7 @@ class Series:
         if clip is not None and not hides_values():
             sums["total"] = scaled(*clip)
         if layout.order is not None:
-            sums["lost"] = lost_order(table.exact).cast(nw.Int64)
+            sums["lost"] = table.lost.cast(nw.Int64)
         if layout.by is not None:
             sums["nobody"] = nw.col("person").is_null().cast(nw.Int64)
         summed = (frame.with_columns(**sums) if sums else frame).group_by("code")
@@ -414,8 +418,8 @@ class Series:
         """
         frame, tally, *_ = self._tally(coding, None)
         out: dict[str, set[tuple[int, int, int]]] = {}
-        people = [] if self.layout.by is None else ["person"]
-        found = moves(self.table, frame, tally.get(MISSING, 0) > 0).select("before", "code", "apart", *people)
+        found = moves(self.table, frame, tally.get(MISSING, 0) > 0)
+        found = found.select("before", "code", "apart", *self.table.people)
         for before, code, steps, *person in rows(found.unique()):
             out.setdefault(_name(person[0]) if person else "", set()).add((int(before), int(code), int(steps)))
         return out
@@ -497,9 +501,8 @@ class Series:
                 continue
             for distance, where in self._first(links.filter(wrong), "distance"):
                 raise self._step_error(rule, distance, where)
-        people = [] if layout.by is None else ["person"]
         lost = links.with_columns(lost=nw.col("steps") - 1)
-        if not people:
+        if layout.by is None:
             ((total,),) = rows(lost.select(nw.col("lost").sum()))
             return {"": int(total or 0)}
         return {_name(person): int(total) for person, total in rows(lost.group_by("person").agg(nw.col("lost").sum()))}
@@ -522,7 +525,7 @@ class Series:
     @reading()
     def sizes(self) -> dict[str, int]:
         """How many records each person has."""
-        present = self.table.frame.filter(~nw.col("value").is_null()).group_by("person").agg(nw.len().alias("count"))
+        present = self._present.group_by("person").agg(nw.len().alias("count"))
         return {person if type(person) is str else _name(person): int(count) for person, count in rows(present)}
 
     @reading()
@@ -568,7 +571,7 @@ class Series:
         """The first row of a frame: its value, or its distance from the record before, and where it is."""
         if shown == "distance":
             frame = frame.with_columns(distance=nw.col("order") - nw.col("order_before"))
-        names = [shown, "order"] if self.layout.by is None else [shown, "order", "person"]
+        names = [shown, "order", *self.table.people]
         first = rows(frame.select(*names).sort(*names[1:]).head(1))
         return [(value, self.table.place(*where)) for value, *where in first]
 

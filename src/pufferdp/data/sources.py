@@ -7,7 +7,6 @@ by DuckDB: narwhals has no windows by group on Arrow, and on pandas a shifted 64
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
@@ -20,7 +19,6 @@ from pufferdp.basics.words import a_kind, is_address
 from pufferdp.data import databases, files
 from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.parts import find_parts
 from pufferdp.data.times import frame_times
 
 Source = object
@@ -48,10 +46,8 @@ def open_source(source: Source, columns: Columns) -> Frame:
         raise DataError("the data is a URL; download the file and give its path, or name a table of postgresql://…")
     elif isinstance(source, str) and not source:
         raise DataError("the path of the data is empty; name a file", value=source)
-    elif isinstance(source, (str, os.PathLike)):
-        frame = nw.from_native(files.open_files(Path(source), columns))
-    elif isinstance(source, MemoryFile):
-        frame = nw.from_native(files.open_memory(source, columns))
+    elif isinstance(source, (str, os.PathLike, MemoryFile)):
+        frame = nw.from_native(files.open_files(source, columns))
     else:
         frame = _open_frame(source, columns)
     ticked: Frame = with_ticks(frame)
@@ -61,11 +57,8 @@ def open_source(source: Source, columns: Columns) -> Frame:
 @files.reading()
 def time_columns(source: Source) -> list[str]:
     """The columns of a file or a frame that hold times."""
-    if isinstance(source, MemoryFile):
-        with source.parts() as parts:
-            return files.time_columns(parts)
-    if isinstance(source, (str, os.PathLike)):
-        return files.time_columns(find_parts(Path(source)))
+    if isinstance(source, (str, os.PathLike, MemoryFile)):
+        return files.time_columns(source)
     return frame_times(nw.from_native(source))
 
 
@@ -127,7 +120,7 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
     order = frame.collect_schema().get(columns.roles.get("order", ""))
     # Objects of pandas may be times with a zone and times without, which a file would not have in one column.
     if (order == nw.String and not implementation.is_duckdb()) or (order == nw.Object and implementation.is_pandas()):
-        return nw.from_native(files.open_memory(_as_file(frame.lazy().collect(), columns), columns))
+        return nw.from_native(files.open_files(_as_file(frame.lazy().collect(), columns), columns))
     frame = frame.select(nw.col(name).alias(role) for role, name in columns.roles.items())
     for number in ["order"] * columns.numbered + ["row"] * columns.rows:
         if isinstance(frame, nw.LazyFrame):

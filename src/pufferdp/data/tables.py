@@ -16,7 +16,7 @@ from pufferdp.basics.words import quoted_value
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Layout, column_pair, columns_of, duration_text
 from pufferdp.data.matching import comparable, pair_of, person_of, words
-from pufferdp.data.ranges import Moment, read_last, read_moment
+from pufferdp.data.ranges import Moment, read_last, read_moment, segment_words
 from pufferdp.data.sources import Frame, Source, open_source
 from pufferdp.data.sources import rows as rows_of
 
@@ -45,20 +45,45 @@ class Table:
     exact: bool
     """Whether order is an integer."""
 
-    def inside(self, first: Any, last: Any) -> nw.Expr:
-        """Whether a row has a place in a segment of the order, both ends included."""
-        return _inside(replace(self.layout, first=first, last=last), self.ticks, self.aware, self.exact) & ~lost_order(
-            self.exact
-        )
-
     @property
     def unit(self) -> str:
         """What ranges of the order are measured in: one of ``ranges.UNITS``."""
-        return unit_of(self.ticks, self.aware)
+        return "number" if self.ticks not in ("us", "ns") else "utc" if self.aware else "time"
+
+    @property
+    def people(self) -> list[str]:
+        """The column that tells people apart, where there is one."""
+        return [] if self.layout.by is None else ["person"]
+
+    @property
+    def lost(self) -> nw.Expr:
+        """Whether a row has no order, or none that is finite."""
+        lost = nw.col("order").is_null()
+        return lost if self.exact else lost | ~nw.col("order").is_finite().fill_null(False)
+
+    def inside(self, first: Any, last: Any) -> nw.Expr:
+        """Whether a row has a place in a segment of the order, both ends included."""
+        low, high = read_moment(first, self.unit), read_last(last, self.unit)
+        if low is not None and high is not None and low > high:
+            words = segment_words(first, last)
+            raise DataError(f"the segment goes {words}; its first place must come first", value=words)
+        step = 1000 if self.ticks == "us" else 1
+        inside = ~self.lost
+        if low is not None:
+            # Whole ticks at or after it: the nearest one above.
+            least = (math.ceil(low) if step == 1 else -(-int(low) // step)) if self.exact else float(low)
+            inside = inside & _compared(least, self.exact, above=True)
+        if high is not None:
+            most = (math.floor(high) if step == 1 else int(high) // step) if self.exact else float(high)
+            inside = inside & _compared(most, self.exact, above=False)
+        return inside
 
     def moment(self, order: Any) -> Moment:
         """An order value as ranges have it."""
-        return moment_of(order, self.ticks, self.exact)
+        if self.ticks in ("us", "ns"):
+            return int(order) * (1000 if self.ticks == "us" else 1)
+        whole = self.exact or (float(order).is_integer() and abs(order) < 2**53)
+        return int(order) if whole else float(order)
 
     def place(self, order: Any, person: Any = None) -> str:
         """Where a record is, in words."""
@@ -98,7 +123,7 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     """The table of a frame whose columns have the names of their roles."""
     schema = frame.collect_schema()
     order = next(name for name in schema if name.startswith("order"))
-    ticks, aware = ticks_of(order)
+    ticks, aware = "us" if "_us" in order else "ns" if "_ns" in order else "number", order.endswith("_utc")
     kind = schema[order]
     if not kind.is_numeric():
         raise DataError(
@@ -125,11 +150,8 @@ def table_of(frame: Frame, layout: Layout) -> Table:
         picked.append(person_of(schema["category"], "category").alias("category"))
     if "row" in schema:
         picked.append(nw.col("row").cast(nw.Int64))
-    rows = frame.select(*picked)
-    if layout.is_part:
-        rows = rows.filter(_inside(layout, ticks, aware, exact))
-    return Table(
-        frame=rows,
+    table = Table(
+        frame=frame.select(*picked),
         layout=layout,
         text=value.text,
         numeric=number is not None,
@@ -137,48 +159,10 @@ def table_of(frame: Frame, layout: Layout) -> Table:
         aware=aware,
         exact=exact,
     )
-
-
-def ticks_of(name: str) -> tuple[str, bool]:
-    """What the order column of this name counts, and whether its time stamps had a time zone."""
-    return "us" if "_us" in name else "ns" if "_ns" in name else "number", name.endswith("_utc")
-
-
-def moment_of(order: Any, ticks: str, exact: bool) -> Moment:
-    """An order value as ranges have it."""
-    if ticks in ("us", "ns"):
-        return int(order) * (1000 if ticks == "us" else 1)
-    whole = exact or (float(order).is_integer() and abs(order) < 2**53)
-    return int(order) if whole else float(order)
-
-
-def lost_order(exact: bool) -> nw.Expr:
-    """Whether a row has no order, or none that is finite."""
-    lost = nw.col("order").is_null()
-    return lost if exact else lost | ~nw.col("order").is_finite().fill_null(False)
-
-
-def unit_of(ticks: str, aware: bool) -> str:
-    """What ranges are measured in, of an order that counts such ticks."""
-    return "number" if ticks not in ("us", "ns") else "utc" if aware else "time"
-
-
-def _inside(layout: Layout, ticks: str, aware: bool, exact: bool) -> nw.Expr:
-    """Whether a row lies in the segment that is read. One without a place is refused later, wherever it belongs."""
-    unit = unit_of(ticks, aware)
-    first, last = read_moment(layout.first, unit), read_last(layout.last, unit)
-    if first is not None and last is not None and first > last:
-        raise DataError(f"the segment goes {layout.segment}; its first place must come first", value=layout.segment)
-    step = 1000 if ticks == "us" else 1
-    inside = nw.lit(True)
-    if first is not None:
-        # Whole ticks at or after it: the nearest one above.
-        low = (math.ceil(first) if step == 1 else -(-int(first) // step)) if exact else float(first)
-        inside = inside & _compared(low, exact, above=True)
-    if last is not None:
-        high = (math.floor(last) if step == 1 else int(last) // step) if exact else float(last)
-        inside = inside & _compared(high, exact, above=False)
-    return lost_order(exact) | inside
+    if not layout.is_part:
+        return table
+    # One without a place is refused later, wherever it belongs.
+    return replace(table, frame=table.frame.filter(table.lost | table.inside(layout.first, layout.last)))
 
 
 def _compared(bound: float, exact: bool, *, above: bool) -> nw.Expr:
@@ -191,14 +175,12 @@ def _compared(bound: float, exact: bool, *, above: bool) -> nw.Expr:
 def _neither(frame: Frame, order: str) -> str:
     """A text of the order column that is neither a time nor a number, where there is one among the first."""
     for (text,) in rows_of(frame.select(order).head(_LOOKED_AT)):
-        if isinstance(text, str) and not _orders(text):
+        if isinstance(text, str):
+            with suppress(ValueError):
+                float(text.strip())
+                continue
+            with suppress(ValueError):
+                datetime.fromisoformat(text.strip())
+                continue
             return f", {quoted_value(text)} for instance"
     return ""
-
-
-def _orders(text: str) -> bool:
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            read(text.strip())
-            return True
-    return False

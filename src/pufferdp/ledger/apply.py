@@ -8,20 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from pufferdp.ledger import hash_chain
+from pufferdp.ledger import hash_chain, refusals
 from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_flow, refuse_other_kind
 from pufferdp.ledger.nested_datasets import NestedDatasets, wholes_of
 from pufferdp.ledger.record_sums import RecordSums
-from pufferdp.ledger.refusals import (
-    over_budget,
-    refuse_delta,
-    refuse_other_model,
-    refuse_other_ranges,
-    refuse_other_secrets,
-    refuse_other_width,
-)
 from pufferdp.ledger.store.base import Row, Session
 from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
@@ -56,17 +48,17 @@ class Account:
         name, definition, state, rule = self.name, self.definition, self.state, self.rule
         flows = FlowBudget.of(definition["budget"])
         refuse_other_kind(name, flows, charge.kind)
-        refuse_other_model(name, definition, state, charge.model, charge.adversary)
-        refuse_other_width(name, state, charge)
-        refuse_other_secrets(name, definition, state, charge)
-        refuse_other_ranges(name, state, charge.ranges)
-        refuse_delta(name, definition, charge.dp_delta or charge.delta)
+        refusals.refuse_other_model(name, definition, state, charge.model, charge.adversary)
+        refusals.refuse_other_width(name, state, charge)
+        refusals.refuse_other_secrets(name, definition, state, charge)
+        refusals.refuse_other_ranges(name, state, charge.ranges)
+        refusals.refuse_delta(name, definition, charge.dp_delta or charge.delta)
         head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
         then = state.after(charge, head, sums)
         if flows is not None:
             refuse_flow(name, flows, state.tau, state.reading, charge)
         elif rule is not None and not rule.in_budget(then):
-            raise over_budget(name, definition, state, then, charge, rule, before())
+            raise refusals.over_budget(name, definition, state, then, charge, rule, before())
         return replace(self, state=then)
 
 
@@ -139,7 +131,7 @@ def refuse_shared(
             state, sums = (account.state, account.sums(session)) if before is None else (before.state, before.sums)
             charged, largest = max(charges, key=lambda pair: (pair[0] == name, pair[1].dp_loss))
             made_for = None if charged == name or (found := look(charged)) is None else found.rule
-            raise over_budget(name, definition, state, then, largest, rule, sums, made_for)
+            raise refusals.over_budget(name, definition, state, then, largest, rule, sums, made_for)
 
 
 def found_in(account: Account | None) -> tuple[dict[str, Any], State] | None:

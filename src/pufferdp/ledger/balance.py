@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, json_value, json_values
 from pufferdp.ledger.budget_calendar import NAMED, Calendar
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
 from pufferdp.ledger.totals import SEARCHED, Rule, State, left_over
@@ -91,78 +89,32 @@ class DataSet(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp ledger show --json`` prints."""
+        content = {"dataset": self.name, **json_values(self, "model_sha256 releases longest created position head")}
         if self.flows is not None and self.spent_tau is not None:
-            return {
-                "dataset": self.name,
-                "model_sha256": self.model_sha256,
-                "budget": self.flows.to_dict(),
-                "spent_tau": self.spent_tau,
-                "left_tau": tau_left(self.flows, self.spent_tau),
-                "releases": self.releases,
-                "longest": self.longest,
-                "created": self.created,
-                "position": self.position,
-                "head": self.head,
-            }
-        return {
-            "dataset": self.name,
-            "model_sha256": self.model_sha256,
-            "adversary": str(self.adversary),
-            "budget": self.budget,
-            "leakage": self.leakage,
-            "left": self._left(self.leakage),
-            "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
-            "left_dp": self.left_dp,
-            "curve": self.curve,
-            "releases": self.releases,
-            "longest": self.longest,
-            "private": self.private,
-            "created": self.created,
-            "position": self.position,
-            "head": self.head,
-            **({} if self.unit is None else {"period": self.unit.to_dict()}),
-            **({"others": self._others()} if self.others else {}),
-            **self._delta_parts(),
-            **self._range_parts(),
-        }
+            content |= {"budget": self.flows.to_dict(), "spent_tau": self.spent_tau}
+            return content | {"left_tau": tau_left(self.flows, self.spent_tau)}
+        content |= json_values(self, "adversary budget spent_dp left_dp curve private")
+        content |= {"leakage": self.leakage, "left": self._left(self.leakage)}
+        if self.unit is not None:
+            content["period"] = self.unit.to_dict()
+        if self.others:
+            named = list(self.others[:NAMED])
+            content["others"] = {"datasets": len(self.others), "names": named, "releases": self.others_releases}
+        if self.delta_budget:
+            content |= json_values(self, "delta_budget delta spent_delta left_delta")
+        if self.calendar is None:
+            return {**content, "ranges": []}
+        content |= self.calendar.to_dict()
+        if self.calendar.asked is not None:
+            left, leaves = (
+                self._left(self.asked_leakage),
+                {"dp_loss": self.calendar.asked_loss, "left_dp": self.asked_left},
+            )
+            content["asked"] = {**self.calendar.asked.to_dict()["parts"][0], **json_value(leaves), "left": left}
+        return content
 
     def _left(self, leakage: float | None) -> float | None:
         return None if leakage is None else left_over(self.budget, leakage, SEARCHED * (self.curve == "tight"))
-
-    def _others(self) -> dict[str, Any]:
-        return {"datasets": len(self.others), "names": list(self.others[:NAMED]), "releases": self.others_releases}
-
-    def _delta_parts(self) -> dict[str, Any]:
-        if not self.delta_budget:
-            return {}
-        return {
-            "delta_budget": self.delta_budget,
-            "delta": self.delta,
-            "spent_delta": self.spent_delta,
-            "left_delta": self.left_delta,
-        }
-
-    def _range_parts(self) -> dict[str, Any]:
-        calendar = self.calendar
-        if calendar is None:
-            return {"ranges": []}
-        parts: dict[str, Any] = {
-            "order": calendar.order,
-            "unit": calendar.unit,
-            "by": calendar.by,
-            "everywhere": calendar.everywhere if math.isfinite(calendar.everywhere) else None,
-            "segments": calendar.count,
-            "ranges": [segment.to_dict(calendar.unit) for segment in calendar.segments],
-        }
-        if calendar.asked is not None:
-            loss = calendar.asked_loss
-            parts["asked"] = {
-                **calendar.asked.to_dict()["parts"][0],
-                "dp_loss": loss if loss is not None and math.isfinite(loss) else None,
-                "left": self._left(self.asked_leakage),
-                "left_dp": self.asked_left,
-            }
-        return parts
 
 
 def balance(
@@ -178,8 +130,8 @@ def balance(
         name=name,
         model=rule.model,
         model_sha256=state.model,
-        adversary=checks.adversary(definition["adversary"]),
-        budget=definition["budget"],
+        adversary=rule.adversary,
+        budget=rule.budget,
         created=definition["created"],
         releases=state.releases,
         spent_dp=state.spent,
@@ -190,14 +142,14 @@ def balance(
         private=state.private,
         position=state.position,
         head=state.head,
-        delta_budget=definition.get("delta", 0.0),
+        delta_budget=rule.delta,
         delta=rule.leaked_delta(state),
         spent_delta=state.deltas,
         left_delta=rule.left_delta(state),
         calendar=calendar,
         asked_leakage=asked_leakage,
         asked_left=asked_left,
-        unit=None if definition.get("unit") is None else Unit(**definition["unit"]),
+        unit=rule.unit,
     )
 
 

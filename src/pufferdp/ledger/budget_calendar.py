@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pufferdp.basics.paged import json_values
 from pufferdp.data.ranges import Moment, Ranges, moment_text, zone_text
 from pufferdp.ledger.record_sums import EVERYBODY, LOSS, MAX_OVER_CROWDS, Piece, RecordSums, Steps, add_steps, add_up
 from pufferdp.ledger.segments import ends_of
@@ -83,6 +84,11 @@ class Calendar:
             asked_loss=None if asked is None else state.spent_on(asked, sums),
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """As in ``ledger show --json``; an infinite loss is null."""
+        ranges = [segment.to_dict(self.unit) for segment in self.segments]
+        return {**json_values(self, "order unit by everywhere"), "segments": self.count, "ranges": ranges}
+
     @property
     def count(self) -> int:
         """How many segments there are."""
@@ -92,11 +98,6 @@ class Calendar:
     def zone(self) -> str | None:
         """Whose days segments begin and end with; None where places are numbers."""
         return None if self.unit == "number" else zone_text("day", self.unit, self.order)
-
-    @property
-    def worst(self) -> Segment | None:
-        """The first segment with the largest sum."""
-        return max(self.segments, key=lambda segment: segment.dp_loss, default=None)
 
     def steps(self, most: int = 400) -> list[tuple[float, float, float]]:
         """Segments as (from, to, sum) for a figure; very many are gathered, with the largest sum of each gathering.

@@ -22,40 +22,19 @@ from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.hash_chain import digest
 
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """A kind of release and what it charges."""
-
-    name: str
-    charges: str
-    """What it costs and by which rule, in words."""
-
-
 KINDS: Final = {
-    kind.name: kind
-    for kind in (
-        Kind(name="additive", charges="the Lipschitz constant of the query over the noise scale"),
-        Kind(name="table", charges="the sum over its queries of their DP losses, once: its groups share no record"),
-        Kind(
-            name="measurement", charges="the loss, and the delta if any, that the map of an OpenDP measurement states"
-        ),
-        Kind(name="fit", charges="4 over the scale of the noise on transition counts: its --dp-epsilon"),
-        Kind(name="flip", charges="the largest log-ratio inside a column of its channel, for each record"),
-        Kind(name="noise-chain", charges="the largest log-ratio of two paths of its noise that differ once"),
-        Kind(name="dp", charges="the loss, and the delta if any, that the author of a DP algorithm states"),
-        Kind(
-            name="window-redaction",
-            charges="its leakage about the private records, added to the total; its released records become known",
-        ),
-        Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain"),
-        Kind(
-            name="transition-flow",
-            charges="its tau, from a separate total-variation budget, which cannot be combined with epsilon",
-        ),
-    )
+    "additive": "the Lipschitz constant of the query over the noise scale",
+    "table": "the sum over its queries of their DP losses, once: its groups share no record",
+    "measurement": "the loss, and the delta if any, that the map of an OpenDP measurement states",
+    "fit": "4 over the scale of the noise on transition counts: its --dp-epsilon",
+    "flip": "the largest log-ratio inside a column of its channel, for each record",
+    "noise-chain": "the largest log-ratio of two paths of its noise that differ once",
+    "dp": "the loss, and the delta if any, that the author of a DP algorithm states",
+    "window-redaction": "its leakage about the private records, added to the total; its released records become known",
+    "3r": "all: it closes the data set for releases not made for the tilted chain",
+    "transition-flow": "its tau, from a separate total-variation budget, which cannot be combined with epsilon",
 }
-"""Every kind of release by name."""
+"""Every kind of release, and what it costs, by which rule."""
 
 
 _REDACTIONS: Final = ("window-redaction", "3r")

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, PufferdpError, RefusedError
@@ -36,10 +36,12 @@ from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session, unknown_charge
 from pufferdp.ledger.sums_table import TableSums, load_sums
 from pufferdp.ledger.totals import Rule, State
-from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model, model_digest, model_from_dict, model_to_dict
 from pufferdp.models.units import Unit
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.verify import LedgerCheck
 
 
 class Ledger:
@@ -60,7 +62,7 @@ class Ledger:
     def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:
         self.store = open_store(place, create=create, wait=wait)
         self._models: dict[str, Model] = {}
-        self._rules: dict[tuple[str, str, float, float, Unit | None], Rule] = {}
+        self._rules: dict[str, Rule] = {}
         self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
         self._names: list[str] = []
@@ -339,6 +341,8 @@ class Ledger:
 
     def verify(self, head: str | None = None) -> LedgerCheck:
         """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
+        from pufferdp.ledger.verify import check_ledger  # a charge does without it
+
         return check_ledger(self.store, head)
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
@@ -358,11 +362,9 @@ class Ledger:
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
         if isinstance(definition["budget"], dict):
             return None
-        unit = None if definition.get("unit") is None else Unit(**definition["unit"])
-        key = state.model, definition["adversary"], definition["budget"], definition.get("delta", 0.0), unit
+        key = repr((state.model, *(definition.get(name) for name in ("adversary", "budget", "delta", "unit"))))
         if key not in self._rules:
-            model = self.model(session, state.model)
-            self._rules[key] = Rule(model, checks.adversary(key[1]), *key[2:])
+            self._rules[key] = Rule.of(definition, self.model(session, state.model))
         return self._rules[key]
 
     def model(self, session: Session, sha: str) -> Model:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
@@ -198,6 +200,13 @@ class Rule:
         self.model, self.adversary, self.budget, self.delta, self.unit = model, adversary, budget, delta, unit
         self._curves: dict[tuple[int, bool, bool], Lowest] = {}
         self._allowed: dict[tuple[int, bool, bool, float], tuple[float, float]] = {}
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any], model: Model) -> Rule:
+        """The rule of a data set with this definition."""
+        unit = None if definition.get("unit") is None else Unit(**definition["unit"])
+        adversary = checks.adversary(definition["adversary"])
+        return cls(model, adversary, definition["budget"], definition.get("delta") or 0.0, unit)
 
     def curve(self, longest: int, clipped: bool, redacted: bool = False) -> Lowest:
         """The lowest curve for chains of this length; the Gaussian ones only where every release was clipped.

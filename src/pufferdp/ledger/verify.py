@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol, cast
 
-from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
-from pufferdp.basics.files import canonical_json
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
 from pufferdp.basics.words import normalised_identity
@@ -91,7 +89,7 @@ class _Check:
         self.problems: list[str] = []
         self.unchecked: list[str] = []
         self.recomputed: set[tuple[str | None, str | None, str]] = set()
-        self.rules: dict[tuple[Any, ...], Rule] = {}
+        self.rules: dict[str, Rule] = {}
 
     def everything(self, session: Session) -> None:
         models = self._contents(session, "ledger_models", "model")
@@ -195,18 +193,12 @@ class _Check:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
         prior, unit = self.models[state.model], raw.get("unit")
-        key = state.model, raw["adversary"], raw["budget"], raw.get("delta"), canonical_json(unit)
+        key = repr((state.model, *(raw.get(name) for name in ("adversary", "budget", "delta", "unit"))))
         if key not in self.rules:
-            self.rules[key] = Rule(
-                prior,
-                checks.adversary(raw["adversary"]),
-                raw["budget"],
-                raw.get("delta") or 0.0,
-                None if unit is None else Unit.of(unit["name"], prior),
-            )
+            self.rules[key] = Rule.of(raw, prior)
         rule = self.rules[key]
-        if rule.unit is not None and rule.unit.to_dict() != unit:
-            self.problems.append(f"data set {name!r}: a {rule.unit.noun} has {rule.unit.records:,} records")
+        if unit is not None and (true := Unit.of(unit["name"], prior)).to_dict() != unit:
+            self.problems.append(f"data set {name!r}: a {true.noun} has {true.records:,} records")
         if not rule.in_budget(state, charged=True):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import JsonRuleError, canonical_json, found_text, parse_json, read_text
 from pufferdp.basics.paged import Paged
@@ -53,6 +54,18 @@ def odds_guarantee(sees: str, between: str, epsilon: float, knows: str, *, singl
         f"Seeing {sees} changes the odds between {between} by at most a factor of {factor_text(epsilon)}. "
         + adversary_text(knows, single=single)
     )
+
+
+def guarantee_part(adversary: Adversary, epsilon: float, statement: str, secrets: str = SECRETS) -> dict[str, Any]:
+    """The fields of ``Guarantee``, for secrets that are values of single records."""
+    return {
+        "adversary": str(adversary),
+        "knows": adversary.knows,
+        "epsilon": epsilon,
+        "secrets": secrets,
+        "framework": None,
+        "statement": statement,
+    }
 
 
 class CertificatePart(BaseModel):
@@ -121,7 +134,7 @@ class RangePart(CertificatePart):
 
 
 class RangesPart(CertificatePart):
-    """Which records were read."""
+    """Which records were read, by time and by person."""
 
     order: str | None
     unit: str = Field(description="number, time (no time zone) or utc")

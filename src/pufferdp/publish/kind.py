@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -31,7 +31,7 @@ from pufferdp.models.files.json import model_digest, model_from_dict, model_to_d
 from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
 from pufferdp.publish.fields import NEAR, Exact, Near, declared_checks, differences, unprovable_fields
 from pufferdp.publish.model_checks import CheckedGuarantee, fitted_warning
-from pufferdp.publish.reading import assumptions
+from pufferdp.publish.reading import assumptions, check_stated
 from pufferdp.publish.stated_reading import reading_problems
 
 
@@ -46,7 +46,7 @@ class Made:
     """What a certificate says that does not follow from its problem: who read what, when, and what came out."""
 
     data: Mapping[str, Any]
-    """How the data was read."""
+    """How the data was read, as the part ``data`` states it."""
     released: Any = None
     """The numbers themselves, where the certificate has them."""
     warnings: Sequence[str] = ()
@@ -112,12 +112,14 @@ class Kind(ABC, Generic[P, S, C]):
         return False
 
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The numbers that a certificate which holds is about; of a series, how many records it has."""
-        return {"records": certificate["data"]["records"]}
+        """The numbers that a certificate which holds is about, with their labels; of a series its number of records."""
+        if self.released is None:
+            return {"records": certificate["data"]["records"]}
+        return {name: certificate[name] for name in ("labels", self.released, "estimate") if name in certificate}
 
     def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """What the output of its verb repeats beside the certificate, or works out from it."""
-        return {}
+        return self.vouched(certificate)
 
     def differences_beside(self, certificate: dict[str, Any], output: Mapping[str, Any]) -> list[str]:
         """Where an output does not follow from the certificate in it; nothing where the certificate is not whole."""
@@ -128,7 +130,7 @@ class Kind(ABC, Generic[P, S, C]):
             return []
         except (PufferdpError, ValueError) as error:  # what is beside it cannot follow from it
             return [str(error)]
-        stated = {key: value for key, value in output.items() if key not in ("certificate", "signature")}
+        stated = {key: value for key, value in output.items() if key not in ("certificate", "signature", "out")}
         return differences(stated, {key: value for key, value in true.items() if key in stated}, {"": NEAR})
 
     def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:
@@ -166,8 +168,9 @@ class Kind(ABC, Generic[P, S, C]):
 
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
         """Where a certificate is not what it is when it is made again from what it states."""
+        model, parts = model_from_dict(raw["model"]), cast(Any, certificate)
+        check_stated(parts.data, model)
         problem = self.problem(certificate, **more)
-        model = model_from_dict(raw["model"])
         impossible = reading_problems(raw["data"], model, pieces=self.cut_where_unobserved, streamed=self.streamed(raw))
         if impossible:
             return impossible

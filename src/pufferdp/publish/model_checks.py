@@ -171,7 +171,7 @@ class CheckedGuarantee:
     @property
     def widened(self) -> bool:
         """Whether the noise is wider than the model asks for, because it was calibrated on data."""
-        return self.widens and self.checks.widened is not None
+        return self.widens and self.checks.widened is not None and self.checks.factor > 1
 
     @property
     def effective(self) -> EffectiveLeakage | None:
@@ -184,6 +184,10 @@ class CheckedGuarantee:
         guarantee, effective = f"Guarantee e^{self.epsilon:g} under this model", self.effective
         if effective is None:
             return f"{guarantee}, not checked against data."
+        if self.adversary is Adversary.DP:
+            return f"{guarantee}, and without it: this adversary knows all other records."
+        if self.unit is not None and not self.rejected:
+            return f"{guarantee}, for {self.unit.words}. Not checked against data: checks are about single records."
         wider = ""
         if self.widened:
             wider = f" Noise widened for the data, as for e^{self.epsilon / self.checks.factor:.3g} under this model."
@@ -217,7 +221,7 @@ class CheckedGuarantee:
             return
         family = self.checks.effective.family if self.checks.effective is not None else ""
         better = f" ({family})" if family else ""
-        ways = [f"fit a richer family{better} with family='auto'"]
+        ways = [f"fit the family that predicts the data best{better} with family='auto'"]
         if self.widens:
             ways += [
                 "widen the noise for the data with check(calibrate='data')",

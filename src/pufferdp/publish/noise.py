@@ -25,9 +25,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.unexpected import describe_unexpected
-from pufferdp.publish.balanced import BalancedDistribution
-from pufferdp.publish.discrete_gaussian import DiscreteGaussianDistribution
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import BalancedDistribution, DiscreteGaussianDistribution, NoiseTable
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
@@ -139,26 +137,24 @@ class NoiseDistribution:
         Of balanced noise on three or more coordinates a little more (see ``BalancedDistribution.alpha``).
         """
         beta = checks.probability(beta, "beta")
-        if self.scale == 0:
-            return Accuracy(alpha=0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit, beta=beta)
-        if self.balanced:
-            return Accuracy(alpha=self.unit * self.in_counts.alpha(beta), beta=beta)
-        if self.table is not None:
-            return Accuracy(alpha=float(self.table.least_error(beta)), beta=beta)
         # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
         each = -math.expm1(math.log1p(-beta) / self.coordinates)
-        if self.kind is NoiseKind.LAPLACE:
-            return Accuracy(alpha=self.scale * math.log(1 / each) + self.rounding, beta=beta)
-        if self.kind is NoiseKind.GAUSSIAN:
-            return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2) + self.rounding, beta=beta)
-        if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
-            return Accuracy(
-                alpha=self.unit * DiscreteGaussianDistribution(self.counts_scale).least_error(each), beta=beta
-            )
-        # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
-        s = self.counts_scale
-        tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
-        return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
+        if self.scale == 0:
+            alpha = 0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit
+        elif self.balanced:
+            alpha = self.unit * self.in_counts.alpha(beta)
+        elif self.table is not None:
+            alpha = float(self.table.least_error(beta))
+        elif self.kind is NoiseKind.LAPLACE:
+            alpha = self.scale * math.log(1 / each) + self.rounding
+        elif self.kind is NoiseKind.GAUSSIAN:
+            alpha = -self.scale * NormalDist().inv_cdf(each / 2) + self.rounding
+        elif self.kind is NoiseKind.DISCRETE_GAUSSIAN:
+            alpha = self.unit * DiscreteGaussianDistribution(self.counts_scale).least_error(each)
+        else:  # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1
+            s = self.counts_scale
+            alpha = self.unit * max(1, math.ceil(s * math.log(2 / ((1 + math.exp(-1 / s)) * each))))
+        return Accuracy(alpha=alpha, beta=beta)
 
     def accuracy_of_each(self, beta: float) -> Accuracy:
         """The least alpha such that any one coordinate errs by less than alpha with probability 1−beta."""
@@ -207,7 +203,7 @@ SEEDED: Final = "unsafe: seeded"
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Where noise comes from."""
+    """A source of noise and of random bytes."""
 
     @property
     def warning(self) -> str | None:
@@ -239,17 +235,11 @@ class SystemSampler:
 
     def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
         """Whole numbers plus discrete Laplace noise."""
-        domains, metrics, measurements = _opendp()
-        domain = domains.vector_domain(domains.atom_domain(T="i64"))
-        make = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale=scale)
-        return [int(v) for v in make([int(v) for v in exact])]
+        return [int(v) for v in _laplace_measurement(scale, whole=True)([int(v) for v in exact])]
 
     def laplace(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Laplace noise on OpenDP's grid."""
-        domains, metrics, measurements = _opendp()
-        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
-        make = measurements.make_laplace(domain, metrics.l1_distance(T=float), scale=scale)
-        return [float(v) for v in make([float(v) for v in exact])]
+        return [float(v) for v in _laplace_measurement(scale, whole=False)([float(v) for v in exact])]
 
     def gaussian(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Gaussian noise on OpenDP's grid, the finest there is."""
@@ -500,11 +490,22 @@ def gaussian_delta(scale: float, move: float, whole: bool, loss: float) -> float
     return float(smoothed.map(move).delta(loss))
 
 
+def _laplace_measurement(scale: float, whole: bool) -> Any:
+    """OpenDP's Laplace noise on vectors, of whole numbers or of doubles on its finest grid."""
+    _, metrics, measurements = _opendp()
+    distance = metrics.l1_distance(T="i64" if whole else float)
+    return measurements.make_laplace(_vectors(whole), distance, scale=scale)
+
+
 def _gaussian_measurement(scale: float, whole: bool) -> Any:
     """OpenDP's Gaussian noise on vectors, of whole numbers or of doubles on its finest grid."""
-    domains, metrics, measurements = _opendp()
-    atom = domains.atom_domain(T="i64") if whole else domains.atom_domain(T=float, nan=False)
-    return measurements.make_gaussian(domains.vector_domain(atom), metrics.l2_distance(T=float), scale=scale)
+    _, metrics, measurements = _opendp()
+    return measurements.make_gaussian(_vectors(whole), metrics.l2_distance(T=float), scale=scale)
+
+
+def _vectors(whole: bool) -> Any:
+    domains, _, _ = _opendp()
+    return domains.vector_domain(domains.atom_domain(T="i64") if whole else domains.atom_domain(T=float, nan=False))
 
 
 def selection_scale(loss: float, move: int) -> float:
@@ -518,11 +519,11 @@ def selection_scale(loss: float, move: int) -> float:
 @lru_cache(maxsize=64)
 def _selection_measurement(scale: float) -> Any:
     """OpenDP's choice of a small score among whole numbers; kept, because a table asks for one a group."""
-    domains, metrics, measurements = _opendp()
+    _, metrics, measurements = _opendp()
     from opendp.measures import max_divergence
 
-    domain = domains.vector_domain(domains.atom_domain(T="i64"))
-    return measurements.make_noisy_max(domain, metrics.linf_distance(T="i64"), max_divergence(), scale, negate=True)
+    distance = metrics.linf_distance(T="i64")
+    return measurements.make_noisy_max(_vectors(whole=True), distance, max_divergence(), scale, negate=True)
 
 
 def load_noise(sampler: Sampler) -> None:

@@ -13,26 +13,24 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError, ValuesError
+from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError, ValuesError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
 from pufferdp.basics.unexpected import describe_unexpected
 from pufferdp.basics.words import a_kind
-from pufferdp.data.layout import Layout, check_pair_states, read_distance, values_hidden
-from pufferdp.data.ranges import EVERYTHING, Ranges
+from pufferdp.data.layout import values_hidden
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
-from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
 from pufferdp.publish.kind import AnyKind, Made
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import Sampler, SystemSampler, load_noise
-from pufferdp.publish.reading import facts_of
+from pufferdp.publish.reading import Reading
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -43,82 +41,6 @@ P = TypeVar("P")
 S = TypeVar("S")
 E = TypeVar("E")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading(Layout):
-    """How data is read, and what for. The model's step says where rows are missing."""
-
-    id: str | None = None
-    """The column that says which record a row is, for models that are not series."""
-    model: Model | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step", None if self.model is None else self.model.step)
-        super().__post_init__()
-
-    @classmethod
-    def stated(cls, data: Any) -> Reading:
-        """As a certificate states it."""
-        return cls(column=data.column, order=data.order, by=data.by, restart=data.gap, missing=data.missing, id=data.id)
-
-    @property
-    def layout(self) -> Layout:
-        """Where the series is in its table."""
-        return Layout(**{each.name: getattr(self, each.name) for each in fields(Layout)})
-
-    def check(self, model: Model) -> Layout:
-        """Refuse a way of reading that does not go with the model, before any data is read."""
-        layout: dict[str, str | float | None] = {"order": self.order, "by": self.by, "restart": self.restart}
-        for name, place in (("from", self.first), ("to", self.last)):
-            if place is not None:
-                layout[name] = str(place)
-        model.check_reading(layout, self.missing, self.id)
-        self._check_restart(model)
-        check_pair_states(self.column, model.labels)
-        return self.layout
-
-    def _check_restart(self, model: Model) -> None:
-        """Refuse a gap that every record lies behind: none would depend on another, and the model says that they do."""
-        if self.restart is None or model.step is None:
-            return
-        gap, step = read_distance(self.restart, "restart"), read_distance(model.step, "step")
-        if gap.is_duration == step.is_duration and gap.amount < step.amount:
-            raise ParameterError(
-                f"restart is {self.restart} and the model's step is {model.step}; every record comes more than that "
-                "after the one before, so all would count as independent, and the model says that they are not: use "
-                "a gap longer than a step",
-                value=self.restart,
-            )
-
-    def check_unit(self, unit: Unit | None) -> None:
-        """Refuse a period that may lie in two chains: what leaks about it is worked out for one that goes on."""
-        if unit is not None and not unit.counted and self.restart is not None:
-            raise ParameterError(
-                f"unit is {unit.name}, and after a gap of {self.restart} a chain starts again, perhaps in the middle "
-                f"of a {unit.noun}: leave restart= out, or give the unit as a number of records of a chain",
-                value=unit.name,
-            )
-
-    def facts(
-        self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING, unobserved: int = 0
-    ) -> dict[str, Any]:
-        """How the data was read, as a certificate says it."""
-        series = None if self.model is None else series_of(self.model)
-        return facts_of(self.layout, self.id, lengths, dropped, ranges, unobserved, series)
-
-
-def check_stated(data: Any, model: Model, lengths: Sequence[Sequence[int]] = (), unit: Unit | None = None) -> None:
-    """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
-    if data.id == "":
-        raise CertificateError("data.id is ''; it must be the name of a column")
-    try:
-        reading = Reading.stated(data)
-        reading.check(model)
-        reading.check_unit(unit)
-        model.check_groups(reading.by, lengths)
-    except PufferdpError as error:
-        raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -319,7 +241,7 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     @abstractmethod
     def draw(self, problem: P, solution: S, exact: E, charged: Charged) -> R:
-        """Draw, write and certify."""
+        """Draw the noise, write the result and certify it."""
 
     def announce(self, words: str) -> None:
         """Progress behind the charge: a listener that fails, or would stop the work, comes too late."""

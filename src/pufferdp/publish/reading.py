@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.errors import DataError, NotApplicableError, ValuesError
+from pufferdp.basics.errors import (
+    CertificateError,
+    DataError,
+    NotApplicableError,
+    ParameterError,
+    PufferdpError,
+    ValuesError,
+)
 from pufferdp.basics.words import normalised_identity
-from pufferdp.data.families import read_families, read_number_series
-from pufferdp.data.layout import Coding, Counts, Layout, hides_values
+from pufferdp.data.layout import Coding, Counts, Layout, check_pair_states, hides_values, read_distance
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.data.records import read_records
 from pufferdp.data.series import KeyedRecords, Series, open_series
 from pufferdp.models.ar1 import Ar1, ar1_of
 from pufferdp.models.base import Lengths, Model, RecordModel, records_of
@@ -24,12 +29,68 @@ from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, cha
 from pufferdp.models.clock import MarkovClock, clock_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.models.hidden import hidden_of, is_hidden
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.stated_reading import stated_lengths
 
 _WAY_OUT: Final = "correct the data, or use a model that allows it (a fit with prior=0.5 allows every move)"
 _NUMBERS: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
 """Any number will do where nothing but a sum is asked."""
 States = list[npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Layout):
+    """How data is read: where the series is in its table, and which record a row is for models that are not series."""
+
+    id: str | None = None
+    """The column that says which record a row is, for models that are not series."""
+
+    @classmethod
+    def stated(cls, data: Any) -> Reading:
+        """As a certificate states it."""
+        return cls(column=data.column, order=data.order, by=data.by, restart=data.gap, missing=data.missing, id=data.id)
+
+    def check(self, model: Model, unit: Unit | None = None) -> None:
+        """Refuse a way of reading that does not go with the model and the unit, before any data is read."""
+        layout: dict[str, str | float | None] = {"order": self.order, "by": self.by, "restart": self.restart}
+        for name, place in (("from", self.first), ("to", self.last)):
+            if place is not None:
+                layout[name] = str(place)
+        model.check_reading(layout, self.missing, self.id)
+        self._check_restart(model, unit)
+        check_pair_states(self.column, model.labels)
+
+    def _check_restart(self, model: Model, unit: Unit | None) -> None:
+        """Refuse a gap that every record lies behind, and a period that may lie in two chains."""
+        if self.restart is None:
+            return
+        gap, step = read_distance(self.restart, "restart"), read_distance(model.step or self.restart, "step")
+        if gap.is_duration == step.is_duration and gap.amount < step.amount:
+            raise ParameterError(
+                f"restart is {self.restart} and the model's step is {model.step}; every record comes more than that "
+                "after the one before, so all would count as independent, and the model says that they are not: use "
+                "a gap longer than a step",
+                value=self.restart,
+            )
+        if unit is not None and not unit.counted:  # what leaks about it is worked out for a chain that goes on
+            raise ParameterError(
+                f"unit is {unit.name}, and after a gap of {self.restart} a chain starts again, perhaps in the middle "
+                f"of a {unit.noun}: leave restart= out, or give the unit as a number of records of a chain",
+                value=unit.name,
+            )
+
+
+def check_stated(data: Any, model: Model, unit: Unit | None = None) -> None:
+    """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
+    if data.id == "":
+        raise CertificateError("data.id is ''; it must be the name of a column")
+    try:
+        reading = Reading.stated(data)
+        reading.check(model, unit)
+        model.check_groups(reading.by, stated_lengths(data.lengths))
+    except PufferdpError as error:
+        raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -47,32 +108,37 @@ class WasRead:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.facts})"
 
+    @property
+    def public(self) -> dict[str, Any]:
+        """The public fields, for another subclass."""
+        return {each.name: getattr(self, each.name) for each in fields(WasRead)}
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Exact(WasRead):
     """What an answer needs of the data."""
 
-    histogram: tuple[int, ...]
+    histogram: tuple[int, ...] = ()
     """How many records have each label of the model."""
-    clipped: Fraction | None
+    clipped: Fraction | None = None
     """The sum of the clipped numbers, where the data and not the model has them."""
-    states: Callable[[], States]
+    states: Callable[[], States] = list
     """The records themselves, for a function of one's own."""
     numbers: npt.NDArray[np.float64] | None = None
     """The clipped number of each record, for a query that needs more than their sum."""
 
 
-def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str | None) -> Exact:
-    """Read what a query needs."""
+def read_exact(data: object, model: Model, query: Query, reading: Reading) -> Exact:
+    """Read what a query needs of the data under a model."""
     records, numbers = records_of(model), numbers_of(model)
     if records is not None:
-        return _of_records(data, records, layout, id)
+        return _of_records(data, records, reading)
     if numbers is not None:
-        return _of_families(data, numbers, query, layout, id)
+        return _of_families(data, numbers, query, reading)
     autoregressive = ar1_of(model)
     if autoregressive is not None:
-        return _of_numbers(data, autoregressive, query, layout)
-    return _of_series(data, model, query, layout)
+        return _of_numbers(data, autoregressive, query, reading)
+    return _of_series(data, model, query, reading)
 
 
 def refuse_impossible(model: Model, read: Exact) -> None:
@@ -84,54 +150,58 @@ def refuse_impossible(model: Model, read: Exact) -> None:
         )
 
 
-def _of_records(data: object, model: RecordModel, layout: Layout, id: str | None) -> Exact:
-    states = read_records(data, column=layout.column, id=id, records=model.records, domains=model.domains)
+def _of_records(data: object, model: RecordModel, reading: Reading) -> Exact:
+    from pufferdp.data.records import read_records  # series are read without it
+
+    states = read_records(data, column=reading.column, id=reading.id, records=model.records, domains=model.domains)
     tally = dict.fromkeys(model.labels, 0)
     for i, state in enumerate(states.tolist()):
         tally[model.domains[i][state]] += 1
+    lengths = ((len(model.records), 1),)
     return Exact(
-        lengths=((len(model.records), 1),),
+        lengths=lengths,
         histogram=tuple(tally.values()),
-        clipped=None,
         states=lambda: [states],
-        facts=facts_of(layout, id, ((len(model.records), 1),), 0),
+        facts=facts_of(reading, model, lengths),
     )
 
 
-def _of_families(data: object, model: NumberModel, query: Query, layout: Layout, id: str | None) -> Exact:
+def _of_families(data: object, model: NumberModel, query: Query, reading: Reading) -> Exact:
+    from pufferdp.data.families import read_families  # series of states are read without it
+
     assert query.clip is not None  # refused before, by the query
-    families = read_families(data, column=layout.column, by=layout.by, id=id, records=model.names, clip=query.clip)
-    model.check_groups(layout.by, families.lengths)
+    families = read_families(
+        data, column=reading.column, by=reading.by, id=reading.id, records=model.names, clip=query.clip
+    )
+    model.check_groups(reading.by, families.lengths)
     return Exact(
         lengths=families.lengths,
-        histogram=(),
         clipped=families.clipped,
-        states=lambda: [],
-        facts=facts_of(layout, id, families.lengths, 0),
+        facts=facts_of(reading, model, families.lengths),
     )
 
 
-def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact:
+def _of_numbers(data: object, model: Ar1, query: Query, reading: Reading) -> Exact:
+    from pufferdp.data.families import read_number_series  # series of states are read without it
+
     assert query.clip is not None  # refused before, by the query
-    read = read_number_series(data, layout)
+    read = read_number_series(data, reading)
     counts = read.counts
     check_people(model, read.series, counts.records)
-    check_restarts(layout, counts)
+    check_restarts(reading, counts)
     return Exact(
         lengths=counts.lengths,
-        histogram=(),
         clipped=read.clipped(*query.clip),
-        states=lambda: [],
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.unobserved, model),
+        facts=facts_of(reading, model, counts.lengths, counts.missing, counts.ranges, counts.unobserved),
         ranges=counts.ranges,
     )
 
 
-def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exact:
-    series, numbers = open_series(data, layout), query.reads_numbers(model)
+def _of_series(data: object, model: Model, query: Query, reading: Reading) -> Exact:
+    series, numbers = open_series(data, reading), query.reads_numbers(model)
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
-    exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: states_of(model, coding, series))
+    exact = exact_of(model, counts, reading, coding is _NUMBERS, lambda: states_of(model, coding, series))
     check_people(model, series, counts.records)
     check_moves(model, series)
     return (
@@ -140,12 +210,12 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
 
 
 def read_keyed(
-    data: object, model: Model, layout: Layout, clip: tuple[float, float] | None
+    data: object, model: Model, reading: Reading, clip: tuple[float, float] | None
 ) -> tuple[Exact, KeyedRecords]:
     """What every question needs of a series, and each of its records, in numbers of the model's states."""
-    series, coding = open_series(data, layout), coding_of(model)
+    series, coding = open_series(data, reading), coding_of(model)
     counts = series.counts(coding, clip=clip, ranges=True)
-    exact = exact_of(model, counts, layout)
+    exact = exact_of(model, counts, reading)
     check_people(model, series, counts.records)
     check_moves(model, series)
     keyed = series.keyed(coding, clip=clip)
@@ -256,11 +326,22 @@ def _refuse_path(
     names = [repr(model.labels[x]) for x in own[max(0, wrong - 2) : wrong + 1].tolist()]
     what = f"a chain that begins with {names[0]}" if not wrong else f"{names[-1]} after {', '.join(names[:-1])}"
     what += f", {steps[wrong]} steps later" if wrong and steps[wrong] > 1 else ""
-    raise ValuesError(
-        f"the data has {what}, and with what went before the model calls that impossible: its guarantee says nothing "
-        f"about such data; {_WAY_OUT}",
-        value=model.labels[int(own[wrong])],
+    raise _impossible(f"{what}, and with what went before", model.labels[int(own[wrong])])
+
+
+def _impossible(what: str, state: str) -> ValuesError:
+    return ValuesError(
+        f"the data has {what} the model calls that impossible: its guarantee says nothing about such data; {_WAY_OUT}",
+        value=state,
     )
+
+
+def _move_text(model: SeriesModel, before: int, code: int, steps: int) -> str:
+    """A move in words; of no steps, or from no state, the beginning of a chain."""
+    to = repr(model.labels[code])
+    if before < 0 or not steps:
+        return f"a chain that begins with {to}"
+    return f"a move from {model.labels[before]!r} to {to} in {steps} step{'s' * (steps > 1)}"
 
 
 def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]], coding: Coding) -> None:
@@ -271,13 +352,8 @@ def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]]
     for slot, before, code, steps in sorted(moves):
         x, y = place.get(before, 0), place[code]
         if not model.allows_at(slot, x, y, steps):
-            move = f"a move from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
-            what = move if steps else f"a chain that begins with {model.labels[y]!r}"
-            raise ValuesError(
-                f"the data has {what} at step {slot + 1} of {model.steps} of its {model.period}, and the model calls "
-                f"that impossible: its guarantee says nothing about such data; {_WAY_OUT}",
-                value=model.labels[y],
-            )
+            when = f"at step {slot + 1} of {model.steps} of its {model.period}, and"
+            raise _impossible(f"{_move_text(model, x, y, steps)} {when}", model.labels[y])
 
 
 def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | None = None) -> None:
@@ -293,27 +369,21 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
             "no chain of the class can make all the moves of the data; correct the data, or use a class that "
             "has such a chain"
         )
-    x, y, steps = wrong
-    move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
-    what = f"a chain that begins with {model.labels[y]!r}" if x < 0 else f"a move {move}"
-    raise ValuesError(
-        f"the data has {what}, and the model calls that impossible: its guarantee says nothing about such data; "
-        f"{_WAY_OUT}",
-        value=model.labels[y],
-    )
+    before, code, steps = wrong
+    raise _impossible(f"{_move_text(model, before, code, steps)}, and", model.labels[code])
 
 
 def exact_of(
     model: Model,
     counts: Counts,
-    layout: Layout,
+    reading: Reading,
     only_numbers: bool = False,
-    states: Callable[[], States] = lambda: [],
+    states: Callable[[], States] = list,
 ) -> Exact:
     """What an answer needs of the counts of a series; refuses those that do not go with the model."""
     check_start(model, counts)
-    check_restarts(layout, counts)
-    model.check_groups(layout.by, counts.lengths)
+    check_restarts(reading, counts)
+    model.check_groups(reading.by, counts.lengths)
     return Exact(
         lengths=counts.lengths,
         histogram=() if only_numbers else histogram_of(model, counts),
@@ -321,13 +391,12 @@ def exact_of(
         states=states,
         unobserved=counts.missing + counts.unobserved > 0,
         facts=facts_of(
-            layout,
-            None,
+            reading,
+            model,
             counts.lengths,
             counts.missing,
             counts.ranges,
             counts.unobserved,
-            series_of(model),
             within_bins=counts.clipped is not None and model.bins is not None,
         ),
         ranges=counts.ranges,
@@ -342,18 +411,17 @@ class ExactFlow(WasRead):
     """How often each state of the model follows each other one."""
 
 
-def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: bool) -> ExactFlow:
+def read_flow(data: object, model: MarkovChain, reading: Reading, centre_only: bool) -> ExactFlow:
     """Count the transitions of all chains; none leads across an unobserved step.
 
     The bounds count the transitions that are seen, whether or not a chain runs on between them (docs/theory/flow.md).
     """
     coding = coding_of(model)
-    series = open_series(data, layout)
+    series = open_series(data, reading)
     counts = series.counts(coding, transitions=True, ranges=True, pieces=True)
     check_people(model, series, counts.records)
-    check_restarts(
-        layout, replace(counts, restarts=max(0, counts.restarts - counts.unobserved))
-    )  # unobserved steps cut pieces too
+    # Unobserved steps cut pieces too.
+    check_restarts(reading, replace(counts, restarts=max(0, counts.restarts - counts.unobserved)))
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     check_start(model, counts)
@@ -363,26 +431,26 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     return ExactFlow(
         transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(indices, indices)],
         lengths=counts.lengths,
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.unobserved, model),
+        facts=facts_of(reading, model, counts.lengths, counts.missing, counts.ranges, counts.unobserved),
         ranges=counts.ranges,
     )
 
 
 def facts_of(
-    layout: Layout,
-    id: str | None,
+    layout: Reading,
+    model: Model,
     lengths: Sequence[tuple[int, int]],
-    dropped: int,
+    dropped: int = 0,
     ranges: Ranges = EVERYTHING,
     unobserved: int = 0,
-    series: SeriesModel | Ar1 | None = None,
     within_bins: bool = False,
 ) -> dict[str, Any]:
-    """How the data was read: public."""
+    """How the data was read, as a certificate says it: public."""
+    series = series_of(model) or ar1_of(model)
     gap, step = (float(value) if isinstance(value, int) else value for value in (layout.restart, layout.step))
     facts = {
         "column": layout.column,
-        "id": id,
+        "id": layout.id,
         "order": layout.order,
         **({"rows_in_order": True} if layout.rows_in_order and series is not None else {}),
         "by": layout.by,

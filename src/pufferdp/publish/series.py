@@ -19,7 +19,8 @@ from pufferdp.models.bins import Bins, bins_text, with_bins
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Reading
+from pufferdp.publish.pipeline import Account
+from pufferdp.publish.reading import Reading
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -163,7 +164,7 @@ class Series:
 
     @property
     def named(self) -> str:
-        """The column as text."""
+        """The column, or both columns of a pair, as text."""
         assert isinstance(self.column, str)
         return self.column
 
@@ -191,7 +192,7 @@ class Series:
             id=self.id,
             first=self.first,
             last=self.last,
-            model=model,
+            step=None if model is None else model.step,
         )
 
     def model(self, model: ModelLike) -> Model:

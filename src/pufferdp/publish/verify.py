@@ -42,6 +42,8 @@ class Verification(Paged):
     """The numbers that a certificate which holds is about, so that nobody reads others beside it; none otherwise."""
     unprovable: Mapping[str, str] = field(default_factory=dict)
     """What the certificate says that nobody can recompute, and why."""
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The certificate that was verified: its file may have changed when it is read again."""
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """The numbers that the certificate vouches for, as a pandas or polars frame; its problems where it has some."""
@@ -98,23 +100,9 @@ def verify(
     ``model`` the certificate must be for that very model, with all of its checks. What takes more than ``seconds`` of
     processor time is refused, neither valid nor not: a stranger can state a problem that takes hours.
     """
-    return read_and_verify(certificate, query, head, table, signature, signer, seconds, model)[1]
-
-
-def read_and_verify(
-    certificate: object,
-    query: Query | None = None,
-    head: str | None = None,
-    table: ReleasedTable | str | os.PathLike[str] | None = None,
-    signature: object = None,
-    signer: Key | None = None,
-    seconds: float = SECONDS,
-    model: ModelLike | None = None,
-) -> tuple[dict[str, Any], Verification]:
-    """The content that was verified, and what was found: the file may have changed when it is read again."""
     seconds = checks.epsilon(seconds, "seconds")
 
-    def work() -> tuple[dict[str, Any], Verification]:
+    def work() -> Verification:
         raw, beside = _content(certificate)
         if table is not None and raw.get("schema") != TABLE_SCHEMA:
             raise ParameterError("table= is for certificates of tables, and this is of another kind: leave it out")
@@ -122,7 +110,7 @@ def read_and_verify(
         if table is not None:
             more["table"] = table if isinstance(table, ReleasedTable) else read_released(table)
         found = _verify(raw, beside if signature is None else signature, signer, head, more)
-        return raw, found if model is None else _compared(found, raw, as_model(model))
+        return found if model is None else _compared(found, raw, as_model(model))
 
     # Reading is a part of the work: a stranger's file may be made of millions of lists.
     return run_with_cpu_limit(seconds, work, lambda: _too_long(seconds))
@@ -144,7 +132,7 @@ def _verify(
         problems.append("the certificate is not signed, so nobody can tell whether it comes from that key")
     vouched = {} if problems else kind.vouched(raw, **more)
     problems = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in problems]
-    return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable)
+    return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable, raw)
 
 
 def _compared(found: Verification, raw: dict[str, Any], model: Model) -> Verification:

@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-LEVELS: Final = 16
-"""How many shades the scale of a heat map has."""
 STRONG: Final = 0.6
 """From this share of the scale on, numbers in a heat map are written in the other ink."""
 MANY: Final = 40
 """More bars than this have no outlines, which would be all there is to see."""
 TURNED: Final = 11.0
 """More letters an inch than this, and the names along an axis are turned."""
-NAMES: Final = 5.0
-"""Names an inch along an axis; of more, some are left out."""
 DASHES: Final[tuple[tuple[float, ...], ...]] = (
     (),
     (6, 3),
@@ -72,7 +68,7 @@ class Theme:
     def ramp(self) -> tuple[str, ...]:
         """The colours of a heat map, from weak to strong; ever darker or ever lighter, so it survives grey."""
         ends = [[int(colour[n : n + 2], 16) for n in (1, 3, 5)] for colour in (self.weak, self.strong)]
-        steps = [n / (LEVELS - 1) for n in range(LEVELS)]
+        steps = [n / 15 for n in range(16)]
         return tuple("#" + "".join(f"{round(a + (b - a) * s):02x}" for a, b in zip(*ends, strict=True)) for s in steps)
 
     @cached_property

@@ -77,7 +77,7 @@ def test_audits_take_a_delta(run: Run) -> None:
     [
         ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "much"], ("dp-delta is 'much'",)),
         ([*LEAKAGE, "--target", "1", "--delta", ".1", "--dp-delta", ".1"], ("--dp-delta", "--delta")),
-        ([*LEAKAGE, "--profile", "none.csv", "--target", "1"], ("'none.csv'", "cannot be read")),
+        ([*LEAKAGE, "--profile", "none.csv", "--target", "1"], ("'none.csv'", "does not exist")),
         ([*LEAKAGE, "--profile", "profile.csv"], ("--target", "--delta")),
         ([*LEAKAGE, "--profile", "profile.csv", "--dp-epsilon", "1"], ("leave --dp-epsilon out",)),
         ([*LEAKAGE, "--stream", "1", "--dp-delta", "1e-6"], ("--dp-delta is 1e-6", "leave it out")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,12 @@ def test_a_plan_is_made(
     assert plan["best"] == best["mechanism"]
 
 
-@pytest.mark.parametrize("query", ["count:0", "frequency", "sum", "mean"])
 @pytest.mark.parametrize(
-    "name", ["one record", "cycle", "identity", "absorbing, any start", "two states, 10^9 records"]
+    ("name", "query"),
+    [
+        *itertools.product(("one record", "cycle", "identity"), ("count:0", "mean")),
+        *itertools.product(("absorbing, any start", "two states, 10^9 records"), ("frequency", "sum")),
+    ],
 )
 def test_every_query_is_planned(name: str, query: str, run: Run, folder: Path) -> None:
     model, length, epsilon = PLANS[name]
@@ -162,11 +166,6 @@ RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
     ),
     "missing values are unobserved steps": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "keep"]),
     "one record a person": (CHAIN, "who,activity\na,rest\nb,rest\nc,active\n", ["--by", "who", "--independent"]),
-    "sixty states": (
-        chain([[v / sum(row) for v in row] for row in SIXTY]),
-        "activity\n" + "".join(f"{n % 60}\n" for n in range(120)),
-        [],
-    ),
 }
 
 

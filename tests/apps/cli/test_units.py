@@ -67,7 +67,7 @@ def test_a_plan_for_a_unit(run: Run) -> None:
         (["leakage", "hours.json", "--secret", EVENT], "give either --dp-epsilon"),
         (
             ["plan", "hours.json", "--query", "flow", "--eta", ".1", "--tau", ".1", "--unit", "day"],
-            "leave --unit and --secret out",
+            "leave --unit out",
         ),
         (
             ["ledger", "create", "books.db", "--dataset", "a", "--budget", "1", "--unit", "day"],

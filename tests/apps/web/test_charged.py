@@ -119,7 +119,10 @@ def test_a_job_that_is_stopped_at_any_step(job: str, books: Path, tmp_path: Path
     jobs.JOBS[job](inputs(), whole, **arguments(job, books))
     border = whole.steps.index(CHARGING)
     assert border > 0 and len(whole.steps) > border + 1
+    near = range(border - 1, border + 2)  # of one job every step, of the others those beside the charge
     for n, step in enumerate(whole.steps):
+        if job != "release" and n not in near:
+            continue
         folder = tmp_path / str(n)
         folder.mkdir()
         books = new_books(folder)
@@ -191,9 +194,15 @@ def test_a_folder_that_takes_no_answer_is_refused_before_the_charge(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", ["release", "redact"])
-@pytest.mark.parametrize("end", ["leave", "close"])
-@pytest.mark.parametrize(("until", "charged"), [("progress", 0), (CHARGING, 1)])
+@pytest.mark.parametrize(
+    ("until", "charged", "end", "job"),
+    [
+        ("progress", 0, "leave", "release"),
+        ("progress", 0, "close", "redact"),
+        (CHARGING, 1, "leave", "redact"),
+        (CHARGING, 1, "close", "release"),
+    ],
+)
 def test_whoever_leaves_or_ends_the_server(job: str, end: str, until: str, charged: int, books: Path) -> None:
     """Leaving at the first word charges nothing; once go was said the process is waited for and its answer is kept."""
 
@@ -226,8 +235,10 @@ def _message(process: subprocess.Popen[bytes]) -> Message:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said", ["nothing", "go"])
-@pytest.mark.parametrize("blow", ["pipes", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("said", "blow"),
+    [("nothing", "pipes"), ("nothing", "SIGTERM"), ("go", "pipes"), ("go", "SIGTERM"), ("go", "SIGINT")],
+)
 def test_a_server_that_is_killed(said: str, blow: str, books: Path) -> None:
     """Its worker sees both pipes end. Without go nothing is charged; with it the answer is written all the same."""
     process = subprocess.Popen(

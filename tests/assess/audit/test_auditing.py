@@ -118,9 +118,9 @@ def test_the_last_bits_of_plain_doubles_are_seen() -> None:
 
 @pytest.mark.slow
 def test_a_mechanism_that_leaks_just_what_it_claims_is_accused_as_seldom_as_guaranteed() -> None:
-    """100 audits at 90 % (in the profile ``ci``): were each wrong with probability .1, more than a tenth and four
+    """50 audits at 90 % (in the profile ``ci``): were each wrong with probability .1, more than a tenth and four
 
-    deviations of them would be with probability below 1e-4. Fixed seeds.
+    deviations of them would be with probability below 1e-3. Fixed seeds.
     """
     audits = examples(100)
     accused = sum(
@@ -164,7 +164,7 @@ def redaction(seed: int) -> RedactedSeries:
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda seed: noisy(1.0, seed), quilt, flips, redaction])
 def test_what_is_proved_is_true(make: Callable[[int], NoisyQuery | FlippedSeries | RedactedSeries]) -> None:
-    """Twenty-four audits of each at 95 % (in the profile ``ci``): at most three of them may be wrong.
+    """Twelve audits of each at 95 % (in the profile ``ci``): at most two of them may be wrong.
 
     Were each wrong with probability .05, more than are allowed would be with probability .11 at most, also where fewer
     audits are run. Of 300 audits of the count 6 were, of the flips 1. Seeds are fixed. The exact leakage is checked by

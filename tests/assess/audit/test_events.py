@@ -63,9 +63,9 @@ def test_atoms_are_named() -> None:
 
 def test_rows_have_their_own_hashes() -> None:
     rows = G.integers(4, size=(5000, 7)).astype(float)
-    hashes = Feature(words="", kind="row")(rows)
+    hashes = events._hashes(rows)
     assert len(np.unique(hashes)) == len(np.unique(rows, axis=0))
-    assert (Feature(words="", kind="row")(rows[:10]) == hashes[:10]).all()
+    assert (events._hashes(rows[:10]) == hashes[:10]).all()
 
 
 def errors(runs: tuple[int, int], weights: tuple[float, float], delta: float, slack: float) -> float:
@@ -121,12 +121,12 @@ def test_a_ratio_that_grows_with_the_output_is_told_as_a_range() -> None:
     """One odd output changes nothing; an event of two pieces stays what it is, and so does one of two numbers."""
     outputs = G.normal(size=(5000, 1))
     odd = outputs[17, 0] if outputs[17, 0] < 1 else outputs[18, 0]
-    grows = Feature(words="ratio", kind="ratio", ratio=lambda rows: np.where(rows[:, 0] == odd, 9.0, rows[:, 0] ** 3))
+    grows = Feature(words="ratio", kind="ratio", compute=lambda rows: np.where(rows[:, 0] == odd, 9.0, rows[:, 0] ** 3))
     told = as_range(Event(feature=grows, low=1.0), outputs)
     assert str(told).startswith("the output is ")
     assert told.low == pytest.approx(1.0, abs=0.02)
     assert told.high == math.inf
-    two_pieces = Event(feature=Feature(words="ratio", kind="ratio", ratio=lambda rows: np.abs(rows[:, 0])), low=1.0)
+    two_pieces = Event(feature=Feature(words="ratio", kind="ratio", compute=lambda rows: np.abs(rows[:, 0])), low=1.0)
     assert as_range(two_pieces, outputs) is two_pieces
     everything = Event(feature=grows, low=-1e9)
     assert as_range(everything, outputs) is everything

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from pufferdp.assess.audit import events
 from pufferdp.assess.audit.audit import audit_mechanism
 from pufferdp.assess.audit.events import Feature, choose_by_ratio
-from pufferdp.assess.audit.likelihood import RecordDistributions, emulation, known_distribution, learnt_distribution
+from pufferdp.assess.audit.likelihood import (
+    CountDistributions,
+    RecordDistributions,
+    known_distribution,
+    learnt_distribution,
+)
 from pufferdp.assess.audit.mechanisms.ours import FlippedSeries
 from pufferdp.assess.audit.priors import ChainPrior, possible
 from pufferdp.assess.audit.search import Budget
@@ -126,7 +131,7 @@ def test_one_sample_tells_both_probabilities():
     """
     generator = np.random.default_rng(3)
     first, second = (generator.normal(m, 1.0, (200_000, 1)) for m in (1.0, 0.0))
-    feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: rows[:, 0] - 0.5)
+    feature = Feature(words="ratio", kind="ratio", compute=lambda rows: rows[:, 0] - 0.5)
     choice = choose_by_ratio(feature, first, second, 1_000_000, 0.0)
     assert choice is not None
     means = (0.0, 1.0) if choice.swapped else (1.0, 0.0)
@@ -146,7 +151,7 @@ def test_the_edge_of_a_ratio_is_the_best_one():
     shift = math.log(distributions[0].sum() / distributions[1].sum())
     tails = [np.cumsum(distribution[::-1])[::-1] / distribution.sum() for distribution in distributions]
     guaranteed = events._expected_bound(tails[0], tails[1], 2_000_000, 0.0)
-    feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: 3 * np.tanh(rows[:, 0] - 1.5) - shift)
+    feature = Feature(words="ratio", kind="ratio", compute=lambda rows: 3 * np.tanh(rows[:, 0] - 1.5) - shift)
     for seed in range(10):
         generator = np.random.default_rng(seed)
         first, second = (
@@ -163,7 +168,7 @@ def test_an_estimated_ratio_is_doubted_where_hits_show_it_is_wrong():
     """Draws that are alike, and a ratio that says they are not: nothing is guaranteed."""
     generator = np.random.default_rng(3)
     first, second = generator.normal(0, 1, (20_000, 1)), generator.normal(0, 1, (20_000, 1))
-    feature = Feature(words="ratio", kind="ratio", ratio=lambda rows: 3 * rows[:, 0])
+    feature = Feature(words="ratio", kind="ratio", compute=lambda rows: 3 * rows[:, 0])
     choice = choose_by_ratio(feature, first, second, 20_000, 0.0)
     assert choice is None or choice.score < 0.5
 
@@ -295,13 +300,17 @@ def test_sums_with_noise_are_emulated_and_nothing_else():
     prior = ChainPrior(ACTIVITY, 12)
     records = prior.draw({}, 4000, generator)
     outputs = noisy_count(2.0, generator)(records)[:, None]
-    distribution = emulation(None, prior, records, outputs, generator)
-    assert distribution is not None
+    distribution = learnt_distribution(prior, records, outputs, generator)
+    assert isinstance(distribution, CountDistributions)
+    assert distribution.fits(outputs - distribution.sums(records))
     assert distribution.laplace
     assert distribution.scale == pytest.approx(2.0, rel=0.1)  # 4,000 draws: five deviations
     np.testing.assert_allclose(distribution.columns[1] - distribution.columns[0], [1.0])
     assert abs(distribution.run(records).mean() - outputs.mean()) < 6 * 2.0 * math.sqrt(2 * 2 / 4000)
-    assert emulation(None, prior, records, longest_run(records)[:, None], generator) is None
+    other = longest_run(records)[:, None]
+    strange = learnt_distribution(prior, records, other, generator)
+    assert isinstance(strange, CountDistributions)
+    assert not strange.fits(other - strange.sums(records))
 
 
 class SlowVector(Vector):

@@ -78,7 +78,7 @@ def test_strong_correlation_is_refused_with_the_limit(n, rho):
 
 @pytest.mark.slow
 def test_class_and_thesis_are_never_passed_by_limited_matrices():
-    """Matrices that are drawn, entries often at the limit, n = 3 to 6: 800 in all, in the profile ``ci``."""
+    """Matrices that are drawn, entries often at the limit, n = 3 to 6: 400 in all, in the profile ``ci``."""
     rng = np.random.default_rng(11)
     for n in range(3, 7):
         for _ in range(examples(200)):

@@ -30,7 +30,7 @@ from pufferdp.bounds.redaction.methods import (
 )
 from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.redaction.mechanisms import REDACTIONS
+from pufferdp.publish.redaction.kind import REDACTIONS
 from pufferdp_papers.redaction.independent import independent_bound
 from tests.bounds.redaction.test_redaction_exact import random_chain
 from tests.oracles import redaction as oracle

@@ -24,7 +24,7 @@ def share(count, part):
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_three_hundred_chains_with_losses_of_their_own(part):
+def test_random_chains_with_losses_of_their_own(part):
     for seed in share(300, part):
         case = cases.case(seed)
         programme = algorithms.chain_leakage(
@@ -36,7 +36,7 @@ def test_three_hundred_chains_with_losses_of_their_own(part):
         wide = brackets(case, TOLERANCE)
         assert programme - ROOM <= wide.upper[case.target] <= programme * (1 + 1.1 * TOLERANCE) + ROOM, seed
         assert found.upper[case.target] == pytest.approx(programme, abs=ROOM), seed
-        assert brackets(case, NARROW, each=False).value == pytest.approx(found.value, abs=ROOM), seed
+        assert brackets(case, NARROW, each=False).value == pytest.approx(found.value, rel=2 * NARROW, abs=ROOM), seed
         if len({*case.losses}) == 1:
             # The curve is the worst record.
             assert whole(case, NARROW).upper == pytest.approx(found.value, abs=ROOM), seed

@@ -104,11 +104,14 @@ def random_network(records: int, parents: int, states: int, seed: int) -> Bayesi
 
 
 @pytest.mark.parametrize(
-    ("records", "parents", "states"),
-    [(70, 3, 4), pytest.param(70, 6, 4, marks=pytest.mark.slow), pytest.param(724, 3, 4, marks=pytest.mark.slow)],
-)  # fmt: skip
-@pytest.mark.parametrize("adversary", ["pufferfish", "bdp"])
-@pytest.mark.parametrize("query", ["count:0", "histogram"])
+    ("records", "parents", "states", "adversary", "query"),
+    [
+        (70, 3, 4, "pufferfish", "histogram"),
+        (70, 3, 4, "bdp", "count:0"),
+        pytest.param(70, 6, 4, "pufferfish", "count:0", marks=pytest.mark.slow),
+        pytest.param(724, 3, 4, "bdp", "histogram", marks=pytest.mark.slow),
+    ],
+)
 def test_where_a_network_is_too_wide_the_rest_is_planned(records, parents, states, adversary, query):
     """Group privacy needs no inference; whatever needs it gives its reason, and a release keeps its guarantee."""
     network = random_network(records, parents, states, seed=1)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, fit, release, verify
 from pufferdp.basics.adversary import Adversary
-from pufferdp.publish.answers.estimate import MISFIT
-from pufferdp.publish.answers.intervals import intervals, noise_of
+from pufferdp.publish.answers.estimate import MISFIT, intervals, noise_of
 from pufferdp.publish.answers.publication import AnswerPublication
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler
-from pufferdp.publish.pipeline import Account, Charged, Reading
+from pufferdp.publish.pipeline import Account, Charged
+from pufferdp.publish.reading import Reading
 from tests.strategies import examples
 
 WALK = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=["rest", "active"])

@@ -67,9 +67,25 @@ def best_scale(chain: MarkovChain, query: str, epsilon: float, length: int, adve
 
 
 @settings(max_examples=examples(60), deadline=None)
+@example(
+    chain=MarkovChain(transition=[[1.0]], start="any"),
+    length=1,
+    query="count:0",
+    epsilon=0.1,
+    adversary="pufferfish",
+    seed=0,
+)
 @example(chain=STICKY, length=2, query="count:1", epsilon=3.0, adversary="bdp", seed=0)
 @example(chain=REPELLING, length=3, query="count:1", epsilon=1.0, adversary="bdp", seed=0)
 @example(chain=ACTIVITY, length=1, query="histogram", epsilon=1.0, adversary="bdp", seed=0)
+@example(
+    chain=MarkovChain(transition=[[1.0]], start="any"),
+    length=1,
+    query="count:0",
+    epsilon=1.0,
+    adversary="pufferfish",
+    seed=0,
+)
 @given(
     chain=chains(most_states=3),
     length=st.integers(1, 3),
@@ -166,8 +182,8 @@ def test_a_mechanism_from_outside_does_not_apply_to_parts_unless_it_says_so() ->
 
     problem = Problem(model=W, query=Query.parse("histogram"), lengths=((9, 1),), epsilon=1, part=True)
     assert problem.endless
-    assert not Mine().holds_for_parts(problem)
-    assert sum(m.holds_for_parts(problem) for m in MECHANISMS) >= 15
+    assert not Mine().hides("parts", problem)
+    assert sum(m.hides("parts", problem) for m in MECHANISMS) >= 15
 
 
 def test_a_part_of_one_record_needs_no_more_than_dp() -> None:

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from pufferdp import MarkovChain, Query, plan, release
-from pufferdp.data import files
+from pufferdp.basics.errors import DataError
 from pufferdp.publish.answers import plan as planning
-from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.remembered import Remembered
+from pufferdp.publish.answers.problem import Problem, Remembered
 from pufferdp.publish.answers.secrets import Secrets
 
 TABLE = [[0.9, 0.1], [0.2, 0.8]]
@@ -146,9 +143,13 @@ def test_frames_are_read_in_a_process_that_was_forked() -> None:
 
 
 def test_a_frame_with_an_index_of_its_own_is_read_row_by_row() -> None:
-    """Row numbers do not follow the index of a pandas frame."""
+    """Row numbers do not follow the index of a pandas frame. One that falls is rejected, unless rows are in order."""
     frame = FRAME.set_index(np.arange(len(FRAME))[::-1] // 2)
-    made = release(frame, model=MarkovChain(transition=TABLE), column="state", query="count:1", epsilon=1.0)
+    with pytest.raises(DataError, match="does not rise"):
+        release(frame, model=MarkovChain(transition=TABLE), column="state", query="count:1", epsilon=1.0)
+    made = release(
+        frame, model=MarkovChain(transition=TABLE), column="state", order="rows", query="count:1", epsilon=1.0
+    )
     assert [tuple(pair) for pair in made.certificate.data.lengths] == [(50, 1)]
 
 
@@ -158,19 +159,3 @@ def test_secrets_of_ones_own_are_planned_although_nothing_is_kept_of_them() -> N
     model = MarkovChain(transition=TABLE)
     made = [plan(model, "count:1", epsilon=1.0, length=4, adversary="pufferfish", secrets=secrets) for _ in range(2)]
     assert made[0].best == made[1].best
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
-@pytest.mark.parametrize("order", [None, "when"])
-def test_a_release_in_a_loop_starts_no_engine(kind: str, order: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a model that was calibrated before; how long it takes then is in the benchmarks."""
-    table = pa.table({"state": ["0", "1", "1", "0", "0"] * 200, "when": range(1000)})
-    frame: Any = {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "arrow": lambda: table}[kind]()
-    model = MarkovChain(transition=TABLE)
-
-    def publish() -> None:
-        release(frame, model=model, column="state", order=order, query="histogram", epsilon=1.0)
-
-    publish()
-    monkeypatch.setattr(files, "connect_for_frame", None)
-    publish()

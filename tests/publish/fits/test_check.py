@@ -55,7 +55,7 @@ def test_a_wrong_model_is_found_and_stops_a_release(stays: pd.DataFrame, chain: 
     found.save(tmp_path / "checked.json")
     stored = load_model(tmp_path / "checked.json")
     assert stored.checks == found.model.checks
-    with pytest.raises(RefusedError, match="hidden states for each value"):
+    with pytest.raises(RefusedError, match=r"hidden, [23] a value"):
         release(stays, model=stored, query="count:on", epsilon=1.0, **READ)
 
 
@@ -71,6 +71,34 @@ def test_calibration_widens_the_noise_until_the_estimate_fits(stays: pd.DataFram
     assert narrow is not None
     assert made.certificate.noise.scale > 1.25 * narrow.scale
     assert verify(made, model=found.model).valid
+
+
+def test_a_model_that_predicts_as_well_as_a_richer_one_from_older_data() -> None:
+    """The data change: hidden states of the first half predict the second no better than a chain fitted on it."""
+    later = np.array([[0.4, 0.0, 0.6, 0.0], [0.0, 0.96, 0.02, 0.02], [0.5, 0.1, 0.4, 0.0], [0.0, 0.1, 0.0, 0.9]])
+    data = NAMES[np.concatenate([simulate(STAYS, 6_000, 5), simulate(later, 6_000, 6)])]
+    codes = (data[6_000:] == "on").astype(int)
+    moves = np.zeros((2, 2))
+    np.add.at(moves, (codes[:-1], codes[1:]), 1)
+    model = MarkovChain(transition=moves / moves.sum(axis=1, keepdims=True), states=("off", "on"), step=1)
+    found = check(frame(data), model, "count:off", **READ).effective
+    assert found.estimate is not None
+    assert found.estimate > 1.25
+
+
+def test_an_adversary_who_knows_the_hour() -> None:
+    """Long stays by night and short ones by day: time of day is compared where there are days enough."""
+    random, day = np.random.default_rng(7), 96
+    stay = np.where(np.arange(day) < day // 2, 0.99, 0.5)
+    codes = np.cumsum(random.random(30 * day) > np.tile(stay, 30)) % 2
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(15 * np.arange(len(codes)), unit="min")
+    data = pd.DataFrame({"minute": when, "state": np.array(["off", "on"])[codes]})
+    share = float((np.diff(codes) == 0).mean())
+    model = MarkovChain(transition=[[share, 1 - share], [1 - share, share]], states=("off", "on"), step="15min")
+    found = check(data, model, "count:off", **READ).effective
+    assert found.family.endswith("by time of day")
+    assert found.estimate is not None
+    assert found.estimate > 1.5
 
 
 def test_a_correct_model_is_not_rejected() -> None:
@@ -109,7 +137,7 @@ def test_halves_and_blocks() -> None:
     """Half of the people are held out where there are many, otherwise half of the records of each person."""
     persons = np.repeat(np.arange(30), 10)
     joined = np.tile(np.arange(10) > 0, 30)
-    data = Observations(codes=persons % 2, joined=joined, persons=persons, hours=None)
+    data = Observations(codes=persons % 2, joined=joined, persons=persons, times=None)
     assert set(persons[data.held_out]) == set(range(15, 30))
     assert data.records.block_count == 30
     assert [len(run) for run in data.series] == [10] * 30
@@ -117,5 +145,5 @@ def test_halves_and_blocks() -> None:
     assert few.held_out.tolist() == ([False] * 75 + [True] * 75) * 2
     held = few.take(few.held_out)
     assert not held.joined[0]
-    days = replace(data, persons=persons * 0, hours=np.arange(300) * 3)
+    days = replace(data, persons=persons * 0, times=np.arange(300) * 3 * 3_600_000_000)
     assert days.records.block_count == 38

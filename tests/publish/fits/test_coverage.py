@@ -17,7 +17,8 @@ from scipy.stats import binom
 from pufferdp import DataError, fit, plan
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.publish.fits.publication import Counted, Family, FitPublication
-from pufferdp.publish.pipeline import Account, Charged, Reading
+from pufferdp.publish.pipeline import Account, Charged
+from pufferdp.publish.reading import Reading
 
 RUNS, CONFIDENCE = 2_000, 0.95
 ALLOWED = int(binom.isf(1e-6, RUNS, 1 - CONFIDENCE))

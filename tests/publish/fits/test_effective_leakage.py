@@ -218,16 +218,16 @@ def test_real_data_prove_that_the_noise_of_a_chain_is_too_small(
 
 @pytest.mark.slow
 def test_the_estimate_with_a_fitted_family_is_near_the_truth_for_a_correct_chain() -> None:
-    """10,000 records of a first-order chain: within [0.9, 1.3] in 90 % of 20 runs, and no richer family is found."""
+    """10,000 records of a first-order chain: within [0.9, 1.3] in 90 % of 10 runs, and no richer family is found."""
     table, inside, found = np.asarray(TWO.transition), 0, 0
-    for seed in range(20):
+    for seed in range(10):
         codes = simulate(table, 10_000, seed)
-        data = Observations(codes=codes, joined=np.arange(len(codes)) > 0, persons=codes * 0, hours=None)
+        data = Observations(codes=codes, joined=np.arange(len(codes)) > 0, persons=codes * 0, times=None)
         richer = RicherFamily.of(data, TWO)
         held = data.take(data.held_out)
         estimate = estimate_leakage(richer.rich, held.records, held.codes * 0, scales(TWO))
         assert estimate is not None
         inside += 0.9 <= estimate.epsilon <= 1.3
         found += richer.z > 2
-    assert inside >= 18
-    assert found <= 2
+    assert inside >= 9
+    assert found <= 1

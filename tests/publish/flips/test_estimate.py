@@ -82,7 +82,7 @@ def test_a_file_and_its_certificate_are_enough(tmp_path: Path):
         out=tmp_path / "out.csv",
         sampler=SeededSampler(1),
     )
-    found = pufferdp.estimate_flips(tmp_path / "out.csv", done.certificate.to_dict())
+    found = pufferdp.estimate(tmp_path / "out.csv", done.certificate.to_dict())
     true = np.bincount(x)
     assert (found.counts.low <= true).all()
     assert (true <= found.counts.high).all()
@@ -93,7 +93,7 @@ def test_a_file_and_its_certificate_are_enough(tmp_path: Path):
     ).states
     assert (guesses != x).mean() < 0.6 * (flipped != x).mean()
     with pytest.raises(pufferdp.CertificateError, match="privatised series"):
-        pufferdp.estimate_flips(tmp_path / "out.csv", {"schema": "other"})
+        pufferdp.estimate(tmp_path / "out.csv", {"schema": "other"})
 
 
 def test_a_class_has_no_one_posterior(tmp_path: Path):

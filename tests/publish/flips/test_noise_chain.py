@@ -173,7 +173,7 @@ def test_noise_that_cannot_be():
 def test_estimates_for_independent_flips_are_refused():
     result = pufferdp.flip(series(50), **USUAL)
     frame = pandas.DataFrame({"state": result.values})
-    for estimate in (pufferdp.estimate_flips, pufferdp.posterior_of_flips):
+    for estimate in (pufferdp.estimate, pufferdp.posterior_of_flips):
         with pytest.raises(NotApplicableError, match="are a chain"):
             estimate(frame, result.certificate)
 
@@ -196,3 +196,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert done.exit_code == 0, done.output
     assert verify(pufferdp.read_certificate("made.json")).valid
     assert CliRunner().invoke(app, ["verify", "made.json"]).exit_code == 0
+    done = CliRunner().invoke(app, ["flip", "in.csv", "--column", "state", *asked, "--out", "again.csv", "--json"])
+    Path("output.json").write_text(done.stdout)
+    assert CliRunner().invoke(app, ["verify", "output.json"]).exit_code == 0  # with the noise beside the certificate

@@ -13,8 +13,8 @@ from scipy import stats
 
 from pufferdp import AnyGroups, Ledger, release, verify
 from pufferdp.basics.errors import ParameterError
-from pufferdp.publish.balanced import BalancedDistribution
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler, SystemSampler, draw
+from pufferdp.publish.noise_distributions import BalancedDistribution
 from tests.oracles.leakage import answers, channel_leakage, leakage, likelihoods, path_distribution
 
 CASES = [(2, 0.3), (2, 1.3), (2, 4.0), (3, 0.5), (3, 2.0), (4, 0.8), (5, 0.5)]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pufferdp.publish.discrete_gaussian import DiscreteGaussianDistribution
 from pufferdp.publish.noise import (
     NoiseDistribution,
     NoiseKind,
@@ -18,6 +17,7 @@ from pufferdp.publish.noise import (
     gaussian_delta,
     gaussian_rho,
 )
+from pufferdp.publish.noise_distributions import DiscreteGaussianDistribution
 
 
 def masses(scale: float) -> tuple[np.ndarray, np.ndarray]:

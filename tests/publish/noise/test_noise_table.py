@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pufferdp.basics.errors import ParameterError
 from pufferdp.bounds.additive.whole_noise import WholeNoise
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind, SeededSampler, draw
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import NoiseTable
 
 WHOLE = 2**64
 

@@ -21,7 +21,7 @@ from pufferdp.bounds.redaction.design import RedactionProblem
 from pufferdp.data.layout import Layout
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.redaction.mechanisms import redaction_mechanism
+from pufferdp.publish.redaction.kind import redaction_mechanism
 from pufferdp.publish.redaction.tilt import tilted_from_file
 from tests.strategies import examples
 

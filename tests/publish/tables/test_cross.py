@@ -8,7 +8,7 @@ import pytest
 from pufferdp import MarkovChain
 from pufferdp.basics.errors import QueryError
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.tables.cross import CrossQuestion, cross_table
+from pufferdp.publish.tables.classic import CrossQuestion, cross_table
 from pufferdp.publish.tables.parsing import parse_question
 from pufferdp.publish.tables.questions import GroupRecords
 

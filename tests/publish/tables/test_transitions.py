@@ -13,6 +13,7 @@ from pufferdp import Gaussian, MarkovChain
 from pufferdp.basics.errors import QueryError
 from pufferdp.bounds.curves import curve
 from pufferdp.publish.noise import SeededSampler
+from pufferdp.publish.tables.parsing import parse_question
 from pufferdp.publish.tables.questions import GroupRecords
 from pufferdp.publish.tables.transitions import TransitionsQuestion
 from tests.oracles.leakage import channel_leakage, likelihoods, path_distribution
@@ -115,7 +116,7 @@ def test_labels_and_refusals():
     model = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], states=["rest", "active"])
     assert ASKED.labels(model) == ("rest>rest", "rest>active", "active>rest", "active>active")
     with pytest.raises(QueryError, match="nothing after it"):
-        TransitionsQuestion.parse("transitions:rest", None)
+        parse_question("transitions:rest")
     with pytest.raises(QueryError, match="another kind"):
         ASKED.check(Gaussian(mean=[0, 0], covariance=[[1, 0.5], [0.5, 1]]))
     with pytest.raises(QueryError, match="rename it"):

@@ -13,7 +13,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.publish.fits.publication import fit
-from pufferdp.publish.redaction.mechanisms import REDACTIONS
+from pufferdp.publish.redaction.kind import REDACTIONS
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.redaction import SLEEP
 from pufferdp_papers.thesis import ACTIVITY

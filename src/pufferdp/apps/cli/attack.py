@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -12,28 +13,38 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.data.reading_options import OrderOptions
 
 
-def attack(
-    model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain that attackers know.")],
-    data: Annotated[str | None, typer.Argument(help="A privatised series: CSV or Parquet; none with --length.")] = None,
-    column: Annotated[str | None, typer.Option("--column", help="Column with the privatised states.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class Published(OrderOptions):
+    """A privatised series, and how it is read."""
+
+    column: Annotated[str | None, typer.Option("--column", help="Column with the privatised states.")] = None
     rho: Annotated[
         str | None, typer.Option("--rho", help="Probability of a flip: R0,R1 for two states, or one for any number.")
-    ] = None,
-    truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
-    *,
-    rows: OrderOptions,
+    ] = None
+    truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Series that are drawn from the model."""
+
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the guarantee they keep.")] = None
+    channel: Annotated[
+        str | None, typer.Option("--channel", help="Drawn series: who the guarantee is for: bdp, pufferfish or dp.")
+    ] = None
+    runs: Annotated[str | None, typer.Option("--runs", help="Drawn series: how many; 100 by default.")] = None
+    record: Annotated[str | None, typer.Option("--record", help="Drawn series: guess this record only, from 1.")] = None
+    seed: Annotated[str | None, typer.Option("--seed", help="Drawn series: the seed; 0 by default.")] = None
+
+
+def attack(
+    model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain that attackers know.")],
+    published: Published,
+    drawn: Drawn,
+    data: Annotated[str | None, typer.Argument(help="A privatised series: CSV or Parquet; none with --length.")] = None,
     length: Annotated[
         str | None, typer.Option("--length", help="Instead of DATA: draw series of this many records.")
     ] = None,
-    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the guarantee they keep.")] = None,
-    channel: Annotated[
-        str | None, typer.Option("--channel", help="Drawn series: who the guarantee is for: bdp, pufferfish or dp.")
-    ] = None,
-    runs: Annotated[str | None, typer.Option("--runs", help="Drawn series: how many; 100 by default.")] = None,
-    record: Annotated[
-        str | None, typer.Option("--record", help="Drawn series: guess this record only, from 1.")
-    ] = None,
-    seed: Annotated[str | None, typer.Option("--seed", help="Drawn series: the seed; 0 by default.")] = None,
     learned: Annotated[
         bool, typer.Option("--learned", help="Also train a small network on the truth; takes seconds.")
     ] = False,
@@ -50,10 +61,8 @@ def attack(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a privatised series) or --length (series drawn from the model)")
-    drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
-    order = rows.arguments()["order"]
-    read = {"column": column, "rho": rho, "truth": truth, "order": order}
-    for name, value in drawn.items() if data is not None else read.items():
+    read = published.arguments()
+    for name, value in vars(drawn).items() if data is not None else read.items():
         if value is not None:
             where = "drawn series (--length)" if data is not None else "a privatised series (DATA)"
             raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
@@ -62,30 +71,22 @@ def attack(
     trained = Learned() if learned else None
     with options.progress() as progress:
         if data is not None:
-            for name, value in (("column", column), ("rho", rho)):
-                if value is None:
+            for name in ("column", "rho"):
+                if read[name] is None:
                     raise ParameterError(f"{name} is missing; a privatised series needs --column and --rho")
-            result = attack_file(
-                data,
-                model=prior,
-                column=str(column),
-                rho=[options.number("rho", part) for part in str(rho).split(",")],
-                truth=truth,
-                order=order,
-                learned=trained,
-                progress=progress,
-            )
+            read["rho"] = options.numbers("rho", read["rho"])
+            result = attack_file(data, model=prior, **read, learned=trained, progress=progress)
         else:
-            if epsilon is None:
+            if drawn.epsilon is None:
                 raise ParameterError("epsilon is missing; say which guarantee the drawn series keep with --epsilon")
             result = attack_simulated(
                 prior,
                 length=checks.length(str(length).strip()),
-                epsilon=options.number("epsilon", epsilon),
-                channel=channel or "bdp",
-                runs=checks.length(runs or "100", "runs"),
-                record=None if record is None else checks.length(record, "record"),
-                seed=checks.length(seed or "0", "seed", least=0),
+                epsilon=options.number("epsilon", drawn.epsilon),
+                channel=drawn.channel or "bdp",
+                runs=checks.length(drawn.runs or "100", "runs"),
+                record=None if drawn.record is None else checks.length(drawn.record, "record"),
+                seed=checks.length(drawn.seed or "0", "seed", least=0),
                 learned=trained,
                 progress=progress,
             )

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What the mechanism claims, and who attacks it."""
+
+    dp_epsilon: Annotated[
+        str | None, typer.Option("--dp-epsilon", help="The DP loss that the mechanism claims, for one record changed.")
+    ] = None
+    dp_delta: Annotated[
+        str | None,
+        typer.Option("--dp-delta", help="The delta that it claims beside it, for instance for Gaussian noise."),
+    ] = None
+    adversary: options.AdversaryName = "bdp"
+    record: Annotated[str | None, typer.Option("--record", help="Attack this record only, counted from 1.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long an audit takes, and how sure it is."""
+
+    confidence: Annotated[str, typer.Option("--confidence", help="Confidence of the lower bound.")] = "0.95"
+    seconds: Annotated[str, typer.Option("--seconds", help="Total time limit in seconds (kept to within 20 %).")] = "60"
+    calls: Annotated[str, typer.Option("--calls", help="Data sets put through the mechanism, at most.")] = "1000000"
+    seed: Annotated[str, typer.Option("--seed", help="Seed of the data drawn and of built-in noise.")] = "0"
 
 
 def audit(
@@ -19,25 +45,12 @@ def audit(
             help="laplace:QUERY, flip:R0,R1, redact:ROW:EPSILON, python:MODULE:FUNCTION or command:COMMAND.",
         ),
     ],
+    claim: Claim,
+    effort: Effort,
     length: Annotated[
         str | None, typer.Option("--length", help="Records of a series; other models know their size.")
     ] = None,
-    dp_epsilon: Annotated[
-        str | None, typer.Option("--dp-epsilon", help="The DP loss that the mechanism claims, for one record changed.")
-    ] = None,
-    dp_delta: Annotated[
-        str | None,
-        typer.Option("--dp-delta", help="The delta that it claims beside it, for instance for Gaussian noise."),
-    ] = None,
-    adversary: options.AdversaryName = "bdp",
-    confidence: Annotated[str, typer.Option("--confidence", help="Confidence of the lower bound.")] = "0.95",
-    seconds: Annotated[
-        str, typer.Option("--seconds", help="Total time limit in seconds (kept to within 20 %).")
-    ] = "60",
-    calls: Annotated[str, typer.Option("--calls", help="Data sets put through the mechanism, at most.")] = "1000000",
-    record: Annotated[str | None, typer.Option("--record", help="Attack this record only, counted from 1.")] = None,
     clip: options.Clip = None,
-    seed: Annotated[str, typer.Option("--seed", help="Seed of the data drawn and of built-in noise.")] = "0",
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
@@ -56,8 +69,8 @@ def audit(
 
     outputs = Outputs({"figure": figure, "report": report}, sources={"the model": model}, overwrite=overwrite)
     budget = Budget(
-        calls=checks.length(calls, "calls"),
-        seconds=options.number("seconds", seconds),
+        calls=checks.length(effort.calls, "calls"),
+        seconds=options.number("seconds", effort.seconds),
         started=seconds_since_start(),
     )
     with options.progress(lambda: budget.share) as progress:
@@ -65,15 +78,15 @@ def audit(
             load_model(model),
             mechanism,
             length=None if length is None else checks.length(length.strip()),
-            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
-            dp_delta=0.0 if dp_delta is None else options.number("dp_delta", dp_delta),
-            adversary=adversary,
-            confidence=options.number("confidence", confidence),
+            dp_epsilon=None if claim.dp_epsilon is None else options.number("dp_epsilon", claim.dp_epsilon),
+            dp_delta=0.0 if claim.dp_delta is None else options.number("dp_delta", claim.dp_delta),
+            adversary=claim.adversary,
+            confidence=options.number("confidence", effort.confidence),
             calls=budget.calls,
             seconds=budget.seconds,
-            record=None if record is None else checks.length(record, "record"),
+            record=None if claim.record is None else checks.length(claim.record, "record"),
             clip=options.pair(clip),
-            seed=checks.length(seed, "seed", least=0),
+            seed=checks.length(effort.seed, "seed", least=0),
             progress=progress,
             budget=budget,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -75,19 +76,31 @@ def create(
     options.show(made.to_dict(), str(made), as_json)
 
 
-People = Annotated[str | None, typer.Option("--by-people", help="Whose records: names with commas.")]
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Some of the records of a data set."""
+
+    first: Annotated[
+        str | None, typer.Option("--from", help="From this place of the order on: a number, a date or a time.")
+    ] = None
+    last: Annotated[
+        str | None, typer.Option("--to", help="Up to this place, itself included; a date is a whole day.")
+    ] = None
+    people: Annotated[str | None, typer.Option("--by-people", help="Whose records: names with commas.")] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``Ledger.ranges``."""
+        names = None if self.people is None else [name.strip() for name in self.people.split(",")]
+        if names is not None and not all(names):
+            raise ParameterError(f"by-people is {self.people!r}; it must be names, as in ann,bob", value=self.people)
+        return {"first": self.first, "last": self.last, "people": names}
 
 
 @ledger.command(short_help="Say what was spent and what is left.")
 def show(
     place: Place,
+    records: Records,
     dataset: options.DatasetName = None,
-    first: Annotated[str | None, typer.Option("--from", help="What is left from this place of the order on.")] = None,
-    last: Annotated[
-        str | None,
-        typer.Option("--to", help="What is left up to this place, itself included; a date is a whole day."),
-    ] = None,
-    people: People = None,
     figure: options.FigureFile = None,
     charge: Annotated[
         str | None, typer.Option("--charge", help="Only say whether the charge of this identity was made.")
@@ -101,7 +114,7 @@ def show(
     from pufferdp.report.pages.ledger import budget_calendar, budget_over_time, datasets_page
     from pufferdp.report.text import terminal
 
-    asks = first is not None or last is not None or people is not None
+    asks = records != Records()
     if charge is not None:
         if dataset is not None or figure is not None or asks:
             raise ParameterError("--charge asks the whole ledger about one charge: leave out --dataset and --figure")
@@ -115,7 +128,7 @@ def show(
             raise ParameterError("--figure, --from, --to and --by-people need one data set: name it with --dataset")
         asked = None
         if asks:
-            asked = budget_ledger.ranges(names[0], first=first, last=last, people=_names(people))
+            asked = budget_ledger.ranges(names[0], **records.arguments())
         datasets = [budget_ledger.dataset(name, asked) for name in names]
         chart = None
         if figure is not None and datasets[0].calendar is not None and datasets[0].calendar.pieces:
@@ -133,29 +146,14 @@ def show(
             delivery.write("figure", chart.save)
 
 
-def _names(people: str | None) -> list[str] | None:
-    if people is None:
-        return None
-    names = [name.strip() for name in people.split(",")]
-    if not all(names):
-        raise ParameterError(f"by-people is {people!r}; it must be names, as in ann,bob", value=people)
-    return names
-
-
 @ledger.command("charge")
 def charge_(
     place: Place,
     dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
     dp_epsilon: Annotated[str, typer.Option("--dp-epsilon", help="The DP loss of what was or will be released.")],
     note: Annotated[str, typer.Option("--note", help="What it is and who makes it; public like the ledger.")],
+    records: Records,
     dp_delta: Annotated[str, typer.Option("--dp-delta", help="The delta of DP beside it, if any.")] = "0",
-    first: Annotated[
-        str | None, typer.Option("--from", help="The first place it reads: a number, date or time.")
-    ] = None,
-    last: Annotated[
-        str | None, typer.Option("--to", help="The last place it reads, itself included; a date is a whole day.")
-    ] = None,
-    people: People = None,
     order: Annotated[str | None, typer.Option("--order", help="The column that --from and --to are places in.")] = None,
     by: Annotated[str | None, typer.Option("--by", help="The column that says whose a record is.")] = None,
     length: Annotated[
@@ -178,7 +176,7 @@ def charge_(
         raise ParameterError(f"note is {note[:40]!r}; it must be one line of at most {_NOTE} characters", value=note)
     outputs = Outputs({}, ledger=place, whole=())
     with Ledger(place) as budget_ledger:
-        ranges = budget_ledger.ranges(dataset, first=first, last=last, people=_names(people), order=order, by=by)
+        ranges = budget_ledger.ranges(dataset, **records.arguments(), order=order, by=by)
         receipt = budget_ledger.charge(
             dataset,
             Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=longest, ranges=ranges, facts={"note": note}),

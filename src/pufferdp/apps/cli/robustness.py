@@ -9,7 +9,6 @@ import typer
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
-from pufferdp.data import reading_options
 
 
 def robustness(
@@ -76,9 +75,7 @@ def check(
     model: Annotated[str, typer.Argument(help="Model file (JSON) of a series of states.")],
     data: options.Data,
     column: options.Column,
-    order: reading_options.Order = None,
-    by: reading_options.By = None,
-    missing: reading_options.Missing = "refuse",
+    rows: options.Rows,
     epsilon: Annotated[str, typer.Option("--epsilon", help="Guarantee for which the noise is planned.")] = "1",
     query: Annotated[
         str | None, typer.Option("--query", help="A count, count:STATE; by default the worst count of all states.")
@@ -107,9 +104,7 @@ def check(
             load_model(model),
             query,
             column=column,
-            order=order,
-            by=by,
-            missing=missing,
+            **rows.arguments(),
             epsilon=options.guaranteed(epsilon),
             calibrate=calibrate,
             progress=progress,

@@ -38,18 +38,19 @@ def verify(
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import RefusedError
     from pufferdp.publish.noise import SEEDED
-    from pufferdp.publish.verify import read_and_verify
-    from pufferdp.report.registry import guarantee_of, vouched_words
+    from pufferdp.publish.verify import verify as recompute
+    from pufferdp.report.pages.verification import verified_values
+    from pufferdp.report.registry import guarantee_of
     from pufferdp.report.text import blocks_text, wrap_sentence
 
     allowed = options.number("seconds", seconds)
     with options.progress() as progress:
         progress("recomputing the noise")
-        raw, result = read_and_verify(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
+        result = recompute(certificate, head=head, table=table, model=model, signer=signer, seconds=allowed)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
-        lines.append(vouched_words(result.vouched))
-        lines.append(blocks_text(guarantee_of({**raw, "warnings": list(result.warnings)})))
+        lines.append(blocks_text(verified_values(result.vouched)))
+        lines.append(blocks_text(guarantee_of({**result.content, "warnings": list(result.warnings)})))
         if SEEDED not in result.warnings:
             lines.append(wrap_sentence(_UNPROVABLE))
         if result.signed_by is not None:

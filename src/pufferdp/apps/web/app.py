@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import FrameType
@@ -91,36 +90,32 @@ def _too_slow(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "The request came too slowly."}, 408, headers={"connection": "close"})
 
 
-@dataclass(frozen=True)
-class Job:
-    """One kind of work: what its request must hold, and which worker does it."""
-
-    request: type[requests.JobRequest]
-    worker: str
-
-
-JOBS: Final = {
-    "values": Job(requests.ValuesRequest, "work"),
-    "fit": Job(requests.FitRequest, "work"),
-    "plan": Job(requests.PlanRequest, "plan"),
-    "errors": Job(requests.PlanRequest, "side"),
-    "release": Job(requests.ReleaseRequest, "work"),
-    "leakage": Job(requests.LeakageRequest, "side"),
-    "series": Job(requests.SeriesRequest, "work"),
-    "design": Job(requests.DesignRequest, "side"),
-    "redact": Job(requests.RedactRequest, "work"),
-    "table_plan": Job(requests.TablePlanRequest, "plan"),
-    "table": Job(requests.TableRequest, "work"),
-    "flip_plan": Job(requests.FlipPlanRequest, "plan"),
-    "flip": Job(requests.FlipRequest, "work"),
-    "estimate": Job(requests.EstimateRequest, "work"),
-    "flow_plan": Job(requests.FlowPlanRequest, "plan"),
-    "flow": Job(requests.FlowRequest, "work"),
-    "stream": Job(requests.StreamRequest, "side"),
-    "audit": Job(requests.AuditRequest, "side"),
-    "ledger": Job(requests.LedgerRequest, "work"),
-    "ledger_verify": Job(requests.LedgerRequest, "work"),
+JOBS: Final[dict[str, type[requests.JobRequest]]] = {
+    "values": requests.ValuesRequest,
+    "fit": requests.FitRequest,
+    "plan": requests.PlanRequest,
+    "errors": requests.PlanRequest,
+    "release": requests.ReleaseRequest,
+    "leakage": requests.LeakageRequest,
+    "series": requests.SeriesRequest,
+    "design": requests.DesignRequest,
+    "redact": requests.RedactRequest,
+    "table_plan": requests.TablePlanRequest,
+    "table": requests.TableRequest,
+    "flip_plan": requests.FlipPlanRequest,
+    "flip": requests.FlipRequest,
+    "estimate": requests.EstimateRequest,
+    "flow_plan": requests.FlowPlanRequest,
+    "flow": requests.FlowRequest,
+    "stream": requests.StreamRequest,
+    "audit": requests.AuditRequest,
+    "ledger": requests.LedgerRequest,
+    "ledger_verify": requests.LedgerRequest,
 }
+"""What the request of each kind of work must hold."""
+PLANS: Final = ("plan", "table_plan", "flip_plan", "flow_plan")
+SLOW_JOBS: Final = ("errors", "leakage", "design", "stream", "audit")
+"""Work that a process does which stands back behind the others."""
 
 
 class Page:
@@ -195,8 +190,9 @@ class Page:
         body = await _body(request, LARGEST_REQUEST)
         if body is None:
             return JSONResponse({"error": "The request is too large."}, 413)
+        worker = "plan" if name in PLANS else "side" if name in SLOW_JOBS else "work"
         try:
-            arguments = JOBS[name].request.model_validate_json(body).to_dict()
+            arguments = JOBS[name].model_validate_json(body).to_dict()
             keys = {key: arguments[key] for key in NAMED if arguments.get(key) is not None}
             needs = self.session.needs(**keys)
             if arguments.get("data") is not None and "reading" in arguments and arguments["reading"] is None:
@@ -206,7 +202,7 @@ class Page:
             return JSONResponse({"error": "; ".join(plain_errors(error)[:3]), "kind": "ParameterError"}, 400)
         except PufferdpError as error:
             return _refusal(error)
-        return self._job_lines(JOBS[name].worker, name, given, needs, self._finish(name, arguments))
+        return self._job_lines(worker, name, given, needs, self._finish(name, arguments))
 
     def _with_ledger(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""

@@ -10,6 +10,7 @@ from pufferdp.apps.web.commands import two_states
 from pufferdp.apps.web.inputs import Inputs, JobContext
 from pufferdp.basics.errors import ParameterError
 from pufferdp.models.files.json import model_from_dict
+from pufferdp.report.pages.leakage import leakage_curves
 
 
 def leakage(
@@ -33,7 +34,7 @@ def leakage(
     progress.part({**result.to_dict(), "words": str(result), "chart": None})
     lines = leakage_lines(prior, result, arguments["query"])
     shown = {**result.to_dict(), "lines": lines}
-    return {**result.to_dict(), "words": str(result), "chart": pictures.leakage(shown, theme)}
+    return {**result.to_dict(), "words": str(result), "chart": pictures.vega(leakage_curves(shown), theme)}
 
 
 def stream(

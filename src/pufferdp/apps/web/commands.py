@@ -15,6 +15,9 @@ TOUR: Final = "pufferdp-demo"
 """Folder that the demo writes, with the bundled example in it."""
 CHAINS: Final = ("markov_chain", "markov_class", "binary_interval", "markov_interval")
 WIDTH: Final = 88
+JOINED: Final = ("lengths", "split", "stream", "private")
+"""Options of the command line that take a list with commas."""
+REDACTED: Final = "redacted.csv"
 MOST_CHAINS: Final = 500
 """More chains than this are not listed one by one."""
 
@@ -35,197 +38,143 @@ class Script:
         """Both texts, under the names that the page looks for."""
         return {"shell": "\n".join(self.shell), "python": "\n".join(self.python)}
 
-    def run(self, verb: str, *words: object, **options: object) -> None:
+    def run(self, verb: str, /, *words: object, **options: object) -> None:
         """Add a command line; options that are None or False are left out, and a list is an option for each."""
         parts = ["pufferdp", *verb.split(), *(shlex.quote(str(word)) for word in words)]
-        each = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
-        for name, value in ((name, item) for name, items in each.items() for item in items):
-            if value is not None and value is not False:
-                values = () if value is True else value if isinstance(value, tuple) else (value,)
-                parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(item)) for item in values)]
+        for name, value in options.items():
+            joined = ",".join(map(_text, value)) if name in JOINED and isinstance(value, list) else value
+            for item in joined if isinstance(joined, list) else [joined]:
+                if item is not None and item is not False:
+                    values = () if item is True else item if isinstance(item, tuple) else (item,)
+                    parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(each)) for each in values)]
         self.shell.append(_fold(parts))
 
-    def call(self, target: str, function: str, *first: str, **options: object) -> None:
-        """Add a call of a function of ``pufferdp``; options that are None or False are left out."""
+    def call(self, target: str, function: str, /, *first: str, **options: object) -> None:
+        """Add a call of a function of ``pufferdp``, whose result is printed; options as in ``run``."""
         named = {name: value for name, value in options.items() if value is not None and value is not False}
         given = [*first, *(f"{name}={value!r}" for name, value in named.items())]
-        line = f"{target}pufferdp.{function}({', '.join(given)})"
+        line = f"{target} = pufferdp.{function}({', '.join(given)})"
         if len(line) > WIDTH:
-            line = f"{target}pufferdp.{function}(\n    " + ",\n    ".join(given) + ",\n)"
-        self.python.append(line)
+            line = f"{target} = pufferdp.{function}(\n    " + ",\n    ".join(given) + ",\n)"
+        self.python += [line, f"print({target})"]
+
+    def ask(self, verb: str, function: str, place: str, /, **options: object) -> None:
+        """Add a command and a call about a model."""
+        self.run(verb, place, **options)
+        self.call("found", function, "model", **options)
+
+    def publish(self, verb: str, place: str, data: str, files: dict[str, str], **options: object) -> None:
+        """Add a command and a call that publish something from data; ``files`` are written by the command alone."""
+        self.run(verb, data, model=place, **options, **files)
+        self.call("made", verb, repr(data), "model=model", **options)
+
+    def check(self, file: str) -> None:
+        """Verify what was published."""
+        self.run("verify", file)
+        self.python.append("print(pufferdp.verify(made.certificate).valid)")
 
 
 def plan(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for planning shows: plan, and with data release and verify."""
     script = Script()
-    assert model is not None
-    place, source = _model(script, model, data), data
-    size = _size(request, model, lengths)
-    clip = tuple(request["clip"]) if request["clip"] else None
-    guarantee = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
+    place, size = _model(script, model, data), _size(request, model, lengths)
+    asked = {name: request[name] for name in ("query", "epsilon")}
+    asked |= {"clip": _clip(request), "adversary": _adversary(request)}
     if _fits(script, size):
-        script.run("plan", place, query=request["query"], **_listed(size), clip=clip, **guarantee)
-        script.call("plan = ", "plan", "model", repr(request["query"]), **size, clip=clip, **guarantee)
-        script.python.append("print(plan)")
-    if source is not None:
-        _release(script, request, place, source)
+        script.ask("plan", "plan", place, **size, **asked)
+    if data is not None:
+        more = {**_reading(request), "id": request["id"], **asked, "mechanism": request.get("mechanism")}
+        files = {"out": "release.json", "report": "report.html"}
+        script.publish("release", place, data, files, **more, **_account(request))
+        script.check("release.json")
     return script.to_dict()
-
-
-def _fits(script: Script, size: dict[str, Any]) -> bool:
-    """Whether the chains can be listed; otherwise the script says why there is no plan."""
-    if "lengths" not in size or len(size["lengths"]) <= MOST_CHAINS:
-        return True
-    for lines in (script.shell, script.python):
-        lines.append("# plan would need the length of every chain here; release counts them itself")
-    return False
-
-
-def _listed(size: dict[str, Any]) -> dict[str, Any]:
-    return {name: ",".join(map(str, v)) if isinstance(v, list) else v for name, v in size.items()}
-
-
-def _reading(request: Request) -> dict[str, Any]:
-    """How rows are read; defaults go without saying."""
-    return {k: v for k, v in request["reading"].items() if not (k == "missing" and v == "refuse")}
-
-
-def _account(request: Request) -> dict[str, Any]:
-    """The ledger and the data set, where something is charged."""
-    named = request.get("dataset")
-    return {"ledger": request.get("ledger") if named else None, "dataset": named}
-
-
-def _release(script: Script, request: Request, place: str, source: str) -> None:
-    more = {
-        **_reading(request),
-        "id": request["id"],
-        "query": request["query"],
-        "clip": tuple(request["clip"]) if request["clip"] else None,
-        "epsilon": request["epsilon"],
-        "adversary": _adversary(request),
-        "mechanism": request.get("mechanism"),
-        **_account(request),
-    }
-    script.run("release", source, model=place, **more, out="release.json", report="report.html")
-    script.run("verify", "release.json")
-    script.call("made = ", "release", repr(source), "model=model", **more)
-    script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
 
 
 def table(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for tables shows: its plan, and with data the table and its check."""
     script = Script()
-    assert model is not None
     place, size = _model(script, model, data), _size(request, model, lengths)
-    clip = tuple(request["clip"]) if request["clip"] else None
-    asked: dict[str, Any] = {"per": request["per"] or None, "clip": clip, "epsilon": request["epsilon"]}
+    query = request["queries"] if len(request["queries"]) > 1 else request["queries"][0]
+    asked = {"query": query, "per": request["per"] or None, "clip": _clip(request), "epsilon": request["epsilon"]}
     asked |= {"adversary": _adversary(request), "split": request["split"]}
-    asked["query"] = request["queries"] if len(request["queries"]) > 1 else request["queries"][0]
-    tabled = asks_table(asked["query"], request["per"])
-    shell = {**asked, "split": None if request["split"] is None else ",".join(map(_text, request["split"]))}
+    tabled = asks_table(query, request["per"])
     if _fits(script, size):
-        script.run("plan", place, **_listed(size), **shell)
-        rest = {name: value for name, value in asked.items() if name != "query"}
-        script.call("plan = ", "plan_table" if tabled else "plan", "model", repr(asked["query"]), **size, **rest)
-        script.python.append("print(plan)")
+        script.ask("plan", "plan_table" if tabled else "plan", place, **size, **asked)
     if data is not None:
-        more = {**_reading(request), **_account(request)}
         out, certificate = ("table.csv", "table.certificate.json") if tabled else ("release.json", "release.json")
-        script.run("release", data, model=place, **more, **shell, out=out, report="report.html")
-        script.run("verify", certificate)
-        script.call("made = ", "release", repr(data), "model=model", **more, **asked)
-        script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
+        files = {"out": out, "report": "report.html"}
+        script.publish("release", place, data, files, **_reading(request), **_account(request), **asked)
+        script.check(certificate)
     return script.to_dict()
 
 
 def flip(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for flips shows: the design, or with data the series, its check and what can be estimated."""
     script = Script()
-    assert model is not None
     place = _model(script, model, data)
-    guarantee = {"epsilon": request["epsilon"], "adversary": _adversary(request), "optimise": request["optimise"]}
+    asked = {"epsilon": request["epsilon"], "adversary": _adversary(request), "optimise": request["optimise"]}
     if data is None:
-        script.run("flip", model=place, **guarantee, length=request["length"])
-        rest = {name: value for name, value in guarantee.items() if name != "epsilon"}
-        script.call("design = ", "design_flips", "model", repr(guarantee["epsilon"]), **rest, length=request["length"])
-        script.python.append("print(design)")
+        script.run("flip", model=place, **asked, length=request["length"])
+        script.call("design", "design_flips", "model", **asked, length=request["length"])
         return script.to_dict()
-    more = {**_reading(request), **guarantee, **_account(request)}
-    script.run("flip", data, model=place, **more, out="flipped.csv", certificate="certificate.json")
+    more = {**_reading(request), **asked, **_account(request), "out": "flipped.csv"}
+    script.publish("flip", place, data, {"certificate": "certificate.json"}, **more)
     script.run("estimate", "flipped.csv", certificate="certificate.json")
-    script.call("made = ", "flip", repr(data), "model=model", **more, out="flipped.csv")
-    script.python += ["print(made)", 'print(pufferdp.estimate("flipped.csv", made.certificate))']
+    script.python.append('print(pufferdp.estimate("flipped.csv", made.certificate))')
     return script.to_dict()
 
 
 def flow(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for flows shows: the plan, and with data the flow and its check."""
     script = Script()
-    assert model is not None
     place, size = _model(script, model, data), _size(request, model, lengths)
-    guarantee = {name: request[name] for name in ("eta", "tau")}
-    guarantee |= {"privacy": None if request["privacy"] == "joint" else request["privacy"]}
+    asked = {name: request[name] for name in ("eta", "tau")}
+    asked |= {"privacy": None if request["privacy"] == "joint" else request["privacy"]}
     if _fits(script, size):
-        script.run("plan", place, query="flow", **_listed(size), **guarantee)
-        script.call("plan = ", "plan_flow", "model", **size, **guarantee)
-        script.python.append("print(plan)")
+        script.run("plan", place, query="flow", **size, **asked)
+        script.call("plan", "plan_flow", "model", **size, **asked)
     if data is not None:
-        more = {**_reading(request), **guarantee, **_account(request)}
-        script.run("flow", data, model=place, **more, out="flow.json", report="report.html")
-        script.run("verify", "flow.json")
-        script.call("made = ", "flow", repr(data), "model=model", **more)
-        script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
+        files = {"out": "flow.json", "report": "report.html"}
+        script.publish("flow", place, data, files, **_reading(request), **asked, **_account(request))
+        script.check("flow.json")
     return script.to_dict()
 
 
 def stream(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for streams shows."""
     script = Script()
-    assert model is not None
     place = _model(script, model, None)
-    more = {"length": request["length"], "adversary": _adversary(request)}
-    if request["target"] is not None:
-        script.run("leakage", place, stream_target=request["target"], **more)
-        script.call("found = ", "stream_budget", "model", repr(request["target"]), **more)
-    else:
+    more, target, losses = {"length": request["length"], "adversary": _adversary(request)}, request["target"], None
+    if target is None:
         losses = request["losses"]
-        script.run("leakage", place, stream=",".join(map(_text, losses)), **more)
-        script.call("found = ", "stream_leakage", "model", repr(losses[0] if len(losses) == 1 else losses), **more)
-    script.python.append("print(found)")
+        script.call("found", "stream_leakage", "model", epsilons=losses[0] if len(losses) == 1 else losses, **more)
+    else:
+        script.call("found", "stream_budget", "model", target=target, **more)
+    script.run("leakage", place, stream=losses, stream_target=target, **more)
     return script.to_dict()
 
 
 def audit(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for audits shows."""
     script = Script()
-    assert model is not None
-    place = _model(script, model, None)
     more = {name: request[name] for name in ("mechanism", "length", "dp_epsilon", "seconds")}
-    more |= {"adversary": _adversary(request), "clip": tuple(request["clip"]) if request["clip"] else None}
-    script.run("audit", place, **more)
-    mechanism = more.pop("mechanism")
-    script.call("found = ", "audit_mechanism", "model", repr(mechanism), **more)
-    script.python.append("print(found)")
+    more |= {"adversary": _adversary(request), "clip": _clip(request)}
+    script.ask("audit", "audit_mechanism", _model(script, model, None), **more)
     return script.to_dict()
 
 
 def leakage(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for leakage shows."""
-    script = Script()
+    script, place = Script(), "chain.json"
     more = {name: request[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(request)}
-    if model is not None:
-        script.run("leakage", _model(script, model, None), **more)
-        script.call("found = ", "leakage_of", "model", **more)
-        script.python.append("print(found)")
-        return script.to_dict()
-    rows = two_states(request["stay"])
-    chain = json.dumps({"type": "markov_chain", "transition": rows})
-    script.shell.append(f"echo {shlex.quote(chain)} > chain.json")
-    script.run("leakage", "chain.json", **more)
-    script.python.append(f"chain = pufferdp.MarkovChain(transition={rows!r})")
-    script.call("found = ", "leakage_of", "chain", **more)
-    script.python.append("print(found)")
+    if model is None:
+        rows = two_states(request["stay"])
+        chain = json.dumps({"type": "markov_chain", "transition": rows})
+        script.shell.append(f"echo {shlex.quote(chain)} > {place}")
+        script.python.append(f"model = pufferdp.MarkovChain(transition={rows!r})")
+    else:
+        place = _model(script, model, None)
+    script.ask("leakage", "leakage_of", place, **more)
     return script.to_dict()
 
 
@@ -238,31 +187,17 @@ def two_states(stay: Sequence[float] | None) -> list[list[float]]:
 def redaction(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for redaction shows: a design, or with data the redaction and its check."""
     script = Script()
-    assert model is not None
-    rows = request["private"]
-    only_design = "keep" not in request and not any(isinstance(row, str) for row in rows)
-    source, column = None if only_design else data, request["column"]
+    only_design = "keep" not in request and not any(isinstance(row, str) for row in request["private"])
+    source = None if only_design else data
     place = _model(script, model, source)
-    guarantee = {"private": ",".join(map(str, rows)), "epsilon": request["epsilon"], "adversary": _adversary(request)}
+    asked = {"private": request["private"], "epsilon": request["epsilon"], "adversary": _adversary(request)}
     if source is None:
-        script.run("redact", model=place, **guarantee, length=request["length"])
-        script.call("made = ", "plan_redaction", "model", **{**guarantee, "private": rows}, length=request["length"])
+        script.run("redact", model=place, **asked, length=request["length"])
+        script.call("made", "plan_redaction", "model", **asked, length=request["length"])
     else:
-        charge = {"order": request["order"], **_account(request)}
-        written = {"out": "redacted.csv", "certificate": "c.json"}
-        keep = request.get("keep", [])
-        script.run("redact", source, model=place, column=column, **guarantee, keep=keep, **charge, **written)
+        more = {"column": request["column"], **asked, "keep": request.get("keep") or None, "order": request["order"]}
+        script.publish("redact", place, source, {"certificate": "c.json"}, **more, **_account(request), out=REDACTED)
         script.run("verify", "c.json")
-        out: dict[str, Any] = {
-            "column": column,
-            **guarantee,
-            "keep": keep or None,
-            **charge,
-            "private": rows,
-            "out": "redacted.csv",
-        }
-        script.call("made = ", "redact", repr(source), "model=model", **out)
-    script.python.append("print(made)")
     return script.to_dict()
 
 
@@ -285,22 +220,47 @@ def ledger(place: str | None) -> dict[str, str]:
     return script.to_dict()
 
 
-def _model(script: Script, model: SessionModel, data: str | None) -> str:
+def _model(script: Script, model: SessionModel | None, data: str | None) -> str:
     """The lines that bring the model: the demo's, a fit, or a file that is there."""
+    assert model is not None
     if any(name is not None and name.startswith(TOUR + "/") for name in (data, model.name)):
         script.shell.append(f"pufferdp demo --out {TOUR} --overwrite")
     if model.fit is None:
         script.python.append(f"model = pufferdp.load_model({model.name!r})")
         return model.name
-    reading = {k: v for k, v in model.fit["reading"].items() if not (k == "missing" and v == "refuse")}
-    more = {name: model.fit[name] for name in ("bins", "confidence")}
-    script.run("fit", model.fit["source"], **reading, **more, out=model.name)
-    script.call("model = ", "fit", repr(model.fit["source"]), **reading, **more)
-    script.python[-1] += ".model"
+    more = {**_reading(model.fit), **{name: model.fit[name] for name in ("bins", "confidence")}}
+    script.run("fit", model.fit["source"], **more, out=model.name)
+    script.call("fitted", "fit", repr(model.fit["source"]), **more)
+    script.python[-1] = "model = fitted.model"
     return model.name
 
 
-def _size(request: dict[str, Any], model: SessionModel, lengths: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _fits(script: Script, size: dict[str, Any]) -> bool:
+    """Whether the chains can be listed; otherwise the script says why there is no plan."""
+    if "lengths" not in size or len(size["lengths"]) <= MOST_CHAINS:
+        return True
+    for lines in (script.shell, script.python):
+        lines.append("# plan would need the length of every chain here; release counts them itself")
+    return False
+
+
+def _reading(request: Request) -> dict[str, Any]:
+    """How rows are read; defaults go without saying."""
+    return {k: v for k, v in request["reading"].items() if not (k == "missing" and v == "refuse")}
+
+
+def _account(request: Request) -> dict[str, Any]:
+    """The ledger and the data set, where something is charged."""
+    named = request.get("dataset")
+    return {"ledger": request.get("ledger") if named else None, "dataset": named}
+
+
+def _clip(request: Request) -> tuple[float, float] | None:
+    return tuple(request["clip"]) if request["clip"] else None
+
+
+def _size(request: dict[str, Any], model: Given, lengths: Sequence[Sequence[int]]) -> dict[str, Any]:
+    assert model is not None
     if model.content["type"] not in CHAINS and "largest" not in model.content:
         return {}  # other models know their records
     if request["data"] is None:

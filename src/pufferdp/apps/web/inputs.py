@@ -95,7 +95,7 @@ class Inputs:
         key = json.dumps([*(arguments[name] for name in ("model", "data", "reading")), record_column, str(query)])
         if key not in self.lengths:
             progress("reading the data")
-            exact = read_exact(file, prior, query, reading.layout, record_column)
+            exact = read_exact(file, prior, query, reading)
             self.lengths[key] = exact.lengths, exact.unobserved
         return self.lengths[key]
 

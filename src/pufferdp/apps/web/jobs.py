@@ -12,7 +12,7 @@ from pufferdp.apps.web.inputs import Inputs, JobContext, certificate_in, decorat
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ModelError, PufferdpError
 from pufferdp.basics.files import JsonRuleError, parse_json
-from pufferdp.data.files import memory_columns
+from pufferdp.data.files import column_names
 from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.rewrite import Placement, formula_warning, row_codes
@@ -26,7 +26,9 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.reading import coding_of
-from pufferdp.report.pages.answers import plan_guarantee, plan_verdict
+from pufferdp.report.pages.answers import plan_comparison, plan_guarantee, plan_verdict, release_chart
+from pufferdp.report.pages.ledger import budget_calendar, budget_over_time
+from pufferdp.report.pages.redaction import redaction_map
 
 SLOW: Final = ("exact-laplace", "exact-optimal", "laplace-hidden", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
@@ -39,7 +41,7 @@ LOSSES: Final = tuple(10 ** (n / 4 - 2) for n in range(13))
 def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
     """The column names in the header of an upload."""
     progress("reading the header")
-    return {"columns": memory_columns(MemoryFile(name, content))}
+    return {"columns": column_names(MemoryFile(name, content))}
 
 
 def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
         "verdict": (*plan_verdict(planned), planned.problem.checked.sentence),
         "guarantee": str(plan_guarantee(planned)),
         "lengths": [list(p) for p in planned.problem.lengths],
-        "chart": pictures.plan(planned, theme),
+        "chart": pictures.vega(plan_comparison(planned.to_dict()), theme),
     }
 
 
@@ -157,7 +159,11 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
     names = ("query", "clip", "epsilon", "adversary", "id", "mechanism")
     asked = {name: arguments[name] for name in names}
     made, content, kept = publish(inputs, progress, arguments, make, **asked, **arguments["reading"])
-    drawn = {"chart": lambda: pictures.release(made, arguments["theme"]), "report": lambda: pictures.report(made)}
+    certificate, theme = content["certificate"], arguments["theme"]
+    drawn = {
+        "chart": lambda: pictures.vega(release_chart(certificate), theme),
+        "report": lambda: pictures.report(made),
+    }
     return {**content, "kept": kept, **decorate(drawn, kept is not None)}
 
 
@@ -206,7 +212,7 @@ def design(
     progress("designing")
     result = plan_redaction(prior, private=sorted(set(rows)) if rows else private, **arguments)
     content = {**result.to_dict(), "redaction_probabilities": None}
-    return {**content, "rows": result.rows, "words": str(result), "chart": pictures.redaction(result, theme)}
+    return {**content, "rows": result.rows, "words": str(result), "chart": pictures.vega(redaction_map(result), theme)}
 
 
 def redact(inputs: Inputs, progress: JobContext, *, theme: str, **arguments: Any) -> dict[str, Any]:
@@ -241,9 +247,9 @@ def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> d
             dataset = stands.to_dict()
             chart = None
             if stands.calendar is not None and stands.calendar.pieces:
-                chart = pictures.calendar(stands, theme)
+                chart = pictures.vega(budget_calendar(stands), theme)
             elif dataset["releases"] > 1:
-                chart = pictures.budget(dataset, history(budget_ledger, name), theme)
+                chart = pictures.vega(budget_over_time(dataset, history(budget_ledger, name)), theme)
             datasets.append({**dataset, "latest": latest(budget_ledger, name), "chart": chart})
     return {"datasets": datasets}
 

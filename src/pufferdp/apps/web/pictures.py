@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Chart, Drawable, Line
 from pufferdp.report.html import report_html
 from pufferdp.report.page import Block, Figure, Medium, Table
-from pufferdp.report.pages.answers import plan_comparison, release_chart
-from pufferdp.report.pages.leakage import leakage_curves
-from pufferdp.report.pages.ledger import budget_calendar, budget_over_time
-from pufferdp.report.pages.redaction import redaction_map
 from pufferdp.report.registry import page_of
 from pufferdp.report.theme import DARK, LIGHT
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.balance import DataSet
-    from pufferdp.publish.answers.plan import Plan
-    from pufferdp.publish.answers.publication import Release
-    from pufferdp.publish.redaction.result import Redaction
-
 
 Specification = dict[str, Any]
 
@@ -29,11 +18,6 @@ Specification = dict[str, Any]
 def vega(figure: Drawable, theme: str) -> Specification:
     """A figure in the colours of the page."""
     return figure.to_vega_lite(DARK if theme == "dark" else LIGHT)
-
-
-def plan(planned: Plan, theme: str) -> Specification:
-    """The error of each mechanism."""
-    return vega(plan_comparison(planned.to_dict()), theme)
 
 
 def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
@@ -49,31 +33,6 @@ def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
         height=3.4,
     )
     return vega(chart, theme)
-
-
-def release(made: Release, theme: str) -> Specification:
-    """The released numbers and how far they may be off."""
-    return vega(release_chart(made.certificate.to_dict()), theme)
-
-
-def leakage(curves: dict[str, Any], theme: str) -> Specification:
-    """Every curve and the exact points."""
-    return vega(leakage_curves(curves), theme)
-
-
-def redaction(design: Redaction, theme: str) -> Specification:
-    """The regions around the first private row."""
-    return vega(redaction_map(design), theme)
-
-
-def budget(dataset: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Specification:
-    """What was spent, release by release."""
-    return vega(budget_over_time(dataset, releases), theme)
-
-
-def calendar(dataset: DataSet, theme: str) -> Specification:
-    """The figure of what was charged in which interval."""
-    return vega(budget_calendar(dataset), theme)
 
 
 UNREAD: Final = "; no data was read"

@@ -288,10 +288,15 @@ def attack_file(
     coding = coding_of(chain)
     if coding.labels != chain.labels:
         raise ModelError("the model leaves out some bins; attack with a model of all of them")
-    series = [_one_series(data, name, order, coding) for name in (column, truth) if name is not None]
+    states = []
+    for name in (column, truth):
+        series = None if name is None else Series(data, name, order=order)
+        opened = None if series is None else open_series(series.data, series.reading())
+        states.append(None if opened is None else opened.states(coding)[0])
+    assert states[0] is not None
     return attack_series(
-        series[0],
-        series[1] if truth is not None else None,
+        states[0],
+        states[1],
         model=chain,
         channel=channel_of(rho, chain),
         learned=learned,
@@ -333,12 +338,6 @@ def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
         numbers = ", ".join(f"{p:g}" for p in np.ravel(given))
         raise ParameterError(f"rho is {numbers}; probabilities lie between 0 and 1", value=rho)
     return made
-
-
-def _one_series(data: object, column: str, order: str | None, coding: Any) -> npt.NDArray[np.int64]:
-    series = Series(data, column, order=order)
-    (states,) = open_series(series.data, series.reading().layout).states(coding)
-    return states
 
 
 def _report(

@@ -178,6 +178,7 @@ class Learned:
             np.zeros(kinds),
         ]
         means, squares = ([np.zeros_like(w) for w in weights] for _ in range(2))
+        forget, forget_squares = 0.1, 0.001
         total, step = self.epochs * -(-len(rows) // self.batch), 0
         for _ in range(self.epochs):
             order = generator.permutation(len(rows))
@@ -187,10 +188,10 @@ class Learned:
                 step += 1
                 rate = self.rate * (1 - step / total)
                 for w, gradient, mean, square in zip(weights, gradients, means, squares, strict=True):
-                    mean += _FIRST * (gradient - mean)
-                    square += _SECOND * (gradient**2 - square)
-                    moved = mean / (1 - (1 - _FIRST) ** step)
-                    scale = np.sqrt(square / (1 - (1 - _SECOND) ** step)) + 1e-8
+                    mean += forget * (gradient - mean)
+                    square += forget_squares * (gradient**2 - square)
+                    moved = mean / (1 - (1 - forget) ** step)
+                    scale = np.sqrt(square / (1 - (1 - forget_squares) ** step)) + 1e-8
                     w -= rate * (moved / scale + self.decay * w)
 
         def predict(others: Floats) -> States:
@@ -198,10 +199,6 @@ class Learned:
             return np.asarray((layer @ weights[2] + weights[3]).argmax(axis=1), dtype=np.intp)
 
         return predict
-
-
-_FIRST, _SECOND = 0.1, 0.001
-"""How fast Adam forgets gradients and their squares."""
 
 
 def _gradients(weights: Sequence[Floats], rows: Floats, wanted: Floats) -> tuple[Floats, ...]:

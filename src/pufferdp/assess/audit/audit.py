@@ -6,11 +6,12 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from pufferdp.assess.audit import search
 from pufferdp.assess.audit.events import Bound, proved_leakage
 from pufferdp.assess.audit.likelihood import ComputedEvent, RecordDistributions
 from pufferdp.assess.audit.mechanisms.ours import (
@@ -24,15 +25,6 @@ from pufferdp.assess.audit.mechanisms.ours import (
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunBudget, RunsEndedError
 from pufferdp.assess.audit.priors import Prior, opposite_records, priors_of, states_handed_over
-from pufferdp.assess.audit.search import (
-    Budget,
-    ComputedFinding,
-    Experiment,
-    Trial,
-    computed_worst,
-    find,
-    prior_odds,
-)
 from pufferdp.assess.audit.situations import Situation, informed_by
 from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
@@ -65,11 +57,11 @@ class AuditAttack(Paged):
     low: float
     """With ``high``: the probabilities that leak least of all pairs that the test does not rule out."""
     high: float
-    runs: tuple[int, int]
+    runs: tuple[int, int] = (0, 0)
     """Fresh runs, for either value."""
     lower: float
     """The leakage that this proves, beside the delta where there is one."""
-    delta: float
+    delta: float = 0.0
     """What the claim allows the event to be likelier by; 0 where it is pure."""
     before: float
     """How likely the value is before the release, of the two, to an adversary who knows that much."""
@@ -209,7 +201,7 @@ def audit_mechanism(
     clip: tuple[float, float] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-    budget: Budget | None = None,
+    budget: search.Budget | None = None,
 ) -> AuditReport:
     """Attack a mechanism on data drawn from a model, and say what it leaks at least, exactly and at most.
 
@@ -243,14 +235,14 @@ def audit_mechanism(
         raise ParameterError(
             f"dp_delta is {failing:g}; a claim with a delta has an epsilon too: give dp_epsilon=", value=dp_delta
         )
-    budget = budget or Budget(1, 1.0)
+    budget = budget or search.Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     priors = priors_of(model, length, clip)
     # The audit ends its runs by the clock; the mechanism's own budget is there for those who run it elsewhere.
     allowed = RunBudget(seconds=2 * budget.seconds, calls=2 * budget.calls)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(priors[0]))
-    laboratory = Experiment(made, budget, data)
+    laboratory = search.Experiment(made, budget, data)
     laboratory.allow_until(budget.seconds)
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
@@ -272,7 +264,7 @@ def audit_mechanism(
         if targets is not None:
             likely = [situation for situation in likely if situation.target in targets]
         findings = [
-            find(
+            search.find(
                 laboratory,
                 priors,
                 kind,
@@ -290,7 +282,7 @@ def audit_mechanism(
         if known is not None and isinstance(laboratory.distribution, RecordDistributions) and failing == 0:
             progress("computing the worst output")
             ends = budget.elapsed + budget.seconds / 10
-            computed = computed_worst(
+            computed = search.computed_worst(
                 laboratory.distribution,
                 priors,
                 adversary,
@@ -321,6 +313,8 @@ def audit_mechanism(
     ]
     if computed is not None and computed.event.leakage > 0:
         attacks.append(_computed_attack(computed, adversary, hidden=isinstance(known, RedactedSeries)))
+    # What is about the claim alone, and not about the adversary that was played, comes last.
+    last = Adversary.DP if adversary is Adversary.PUFFERFISH else None
     return AuditReport(
         mechanism=made.name,
         adversary=adversary,
@@ -333,7 +327,7 @@ def audit_mechanism(
         upper_delta=0.0 if curve is None else curve.delta,
         curve=None if curve is None else curve.best,
         holds_for=None if curve is None else curve.holds_for,
-        attacks=tuple(sorted(attacks, key=lambda attack: (_claim_only(attack, adversary), -attack.lower))),
+        attacks=tuple(sorted(attacks, key=lambda attack: (attack.adversary is last, -attack.lower))),
         confidence=confidence,
         tests=sum(finding.bound is not None for finding in findings),
         tried=sum(finding.tried for finding in findings),
@@ -376,12 +370,14 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     return best if exact is not None or most is None else min(best, most)
 
 
-def _tested_attack(trial: Trial, bound: Bound, kind: Adversary) -> AuditAttack:
+def _tested_attack(trial: search.Trial, bound: Bound, kind: Adversary) -> AuditAttack:
     """An attack whose event was counted on fresh runs."""
     low, high = bound.pair(bound.slack)
-    attack = _attack(trial.situation, trial.likelier, trial.other, kind, bound.beside(0.0))
-    return replace(
-        attack,
+    return _attack(
+        trial.situation,
+        (trial.likelier, trial.other),
+        kind,
+        bound.beside(0.0),
         event=str(trial.choice.event),
         shares=bound.shares,
         low=low,
@@ -393,37 +389,33 @@ def _tested_attack(trial: Trial, bound: Bound, kind: Adversary) -> AuditAttack:
     )
 
 
-def _computed_attack(finding: ComputedFinding, adversary: Adversary, hidden: bool) -> AuditAttack:
+def _computed_attack(finding: search.ComputedFinding, adversary: Adversary, hidden: bool) -> AuditAttack:
     """An attack whose probabilities follow from the mechanism's own distribution."""
     event, situation = finding.event, finding.situation
     # Rounded down and up by more than sums of logarithms err.
     low, high = event.chances[0] * (1 - 1e-9), event.chances[1] * (1 + 1e-9)
     lower = proved_leakage(low, high, 0.0)
-    attack = _attack(situation, finding.likelier, finding.other, adversary, lower)
     words = _output_words(situation.prior, event, hidden)
-    return replace(attack, event=words, shares=event.chances, low=low, high=high, lower=lower, computed=True)
+    seen = {"event": words, "shares": event.chances, "low": low, "high": high, "lower": lower}
+    return _attack(situation, (finding.likelier, finding.other), adversary, lower, **seen, computed=True)
 
 
-def _attack(situation: Situation, likelier: float, other: float, kind: Adversary, proved: float) -> AuditAttack:
-    """The adversary, the target and the guess; what was seen is filled in by those who call this."""
-    prior, i = situation.prior, situation.target
-    odds = prior_odds(situation, likelier, other)
+def _attack(
+    situation: Situation, pair: tuple[float, float], kind: Adversary, proved: float, **seen: Any
+) -> AuditAttack:
+    """The adversary, the target and the guess, with what was seen."""
+    prior, i, (likelier, other) = situation.prior, situation.target, pair
+    odds = search.prior_odds(situation, likelier, other)
     return AuditAttack(
         # The adversary who knows all other records tests the claim, in whatever search it was found.
         adversary=Adversary.DP if len(situation.known) == prior.records - 1 else kind,
         record=prior.name(i),
         knows=situation.knows(),
-        event="",
         concludes=prior.value(i, likelier),
         instead=prior.value(i, other),
-        shares=(0.0, 0.0),
-        low=0.0,
-        high=1.0,
-        runs=(0, 0),
-        lower=0.0,
-        delta=0.0,
         before=odds / (1 + odds),
         right=odds / (odds + math.exp(-proved)),
+        **seen,
     )
 
 
@@ -438,8 +430,3 @@ def _output_words(prior: Prior, event: ComputedEvent, hidden: bool) -> str:
         at += count
     more = len(pieces) - 8
     return ", ".join(pieces[:8]) + (f" and so on ({more} more changes)" if more > 0 else "")
-
-
-def _claim_only(attack: AuditAttack, adversary: Adversary) -> bool:
-    """Whether it is about the claim alone, and not about the adversary that was played."""
-    return adversary is Adversary.PUFFERFISH and attack.adversary is Adversary.DP

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,50 +29,46 @@ _CARE: Final = (2.0, 4.0, 8.0)
 is."""
 
 
+Compute = Callable[[Outputs], Floats]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Feature:
     """One number for each output."""
 
     words: str
     """What it is, as the subject of a sentence."""
-    kind: str = "coordinate"
-    at: int = 0
-    """A coordinate, or decimal places."""
-    weights: Floats | None = None
-    """Of a classifier: an intercept, the coordinates, and products of neighbouring ones."""
+    compute: Compute
+    """The number for each row of outputs."""
+    kind: Literal["coordinate", "part", "row", "score", "ratio"] = "part"
+    """A number of the output itself, a part of it, a whole row, the score of a classifier, or a likelihood ratio."""
     atoms: bool = False
     """Only single values count, not their order."""
     spread: bool = True
     """Whether ranges of it are worth trying."""
-    ratio: Callable[[Outputs], Floats] | None = None
-    """Computes a likelihood ratio for each output."""
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        """The number for each row of outputs."""
-        if self.kind == "coordinate":
-            return outputs[:, self.at]
-        if self.kind == "sum":
-            return np.asarray(outputs.sum(axis=1))
-        if self.kind == "difference":
-            return outputs[:, self.at] - outputs[:, self.at + 1]
-        if self.kind == "digits":
-            shifted = outputs[:, 0] * 10.0**self.at
-            return np.asarray(shifted - np.round(shifted))
-        if self.ratio is not None:
-            return self.ratio(outputs)
-        bits = np.ascontiguousarray(outputs).view(np.int64)
-        if self.kind == "bits":
-            return (bits[:, 0] & 255).astype(float)
-        if self.kind == "row":
-            return _hashes(bits.view(np.uint64))
-        assert self.weights is not None
-        return np.asarray(expanded(outputs, len(self.weights)) @ self.weights)
 
 
-def _hashes(bits: npt.NDArray[np.uint64]) -> Floats:
+def _coordinate(at: int, words: str) -> Feature:
+    return Feature(words=words, compute=lambda outputs: outputs[:, at], kind="coordinate", atoms=True)
+
+
+def _difference(at: int) -> Compute:
+    return lambda outputs: outputs[:, at] - outputs[:, at + 1]
+
+
+def _digits(places: int) -> Compute:
+    """What the first number of an output has after so many decimal places."""
+    return lambda outputs: outputs[:, 0] * 10.0**places - np.round(outputs[:, 0] * 10.0**places)
+
+
+def _last_bits(outputs: Outputs) -> Floats:
+    return (np.ascontiguousarray(outputs).view(np.int64)[:, 0] & 255).astype(float)
+
+
+def _hashes(outputs: Outputs) -> Floats:
     """52 bits for each row, which rows that differ hardly ever share: multiplied and folded, number after number."""
-    out = np.zeros(len(bits), dtype=np.uint64)
-    for column in bits.T:
+    out = np.zeros(len(outputs), dtype=np.uint64)
+    for column in np.ascontiguousarray(outputs).view(np.uint64).T:
         out = (out ^ column) * np.uint64(0x9E3779B97F4A7C15)
         out ^= out >> np.uint64(29)
     return np.asarray(out >> np.uint64(12), dtype=float)
@@ -87,24 +83,30 @@ def features(first: Outputs, second: Outputs) -> Iterator[Feature]:
     """What to look at in outputs like these: two samples, one for each value of the record."""
     d = first.shape[1]
     if d == 1:
-        yield Feature(words="the output", atoms=True)
+        yield _coordinate(0, "the output")
         for places in range(0, 12, 2):
             after = f"after {places} decimal places" if places else "after the point"
-            yield Feature(words=f"what the output has {after}", kind="digits", at=places)
-        yield Feature(words="the number in the last eight bits of the output", kind="bits", atoms=True, spread=False)
+            yield Feature(words=f"what the output has {after}", compute=_digits(places))
+        words = "the number in the last eight bits of the output"
+        yield Feature(words=words, compute=_last_bits, atoms=True, spread=False)
         return
     gap = np.abs(first.mean(axis=0) - second.mean(axis=0))
     noise = first.std(axis=0) + second.std(axis=0)
     apart = np.divide(gap, noise, out=np.where(gap > 0, np.inf, 0.0), where=noise > 0)
     for j in np.argsort(-apart, kind="stable")[:4]:
-        yield Feature(words=f"number {j + 1} of the output", at=int(j), atoms=True)
-    yield Feature(words="the sum of the output", kind="sum")
+        yield _coordinate(int(j), f"number {j + 1} of the output")
+    yield Feature(words="the sum of the output", compute=lambda outputs: np.asarray(outputs.sum(axis=1)))
     differences = np.abs(np.diff(first, axis=1).mean(axis=0) - np.diff(second, axis=1).mean(axis=0))
-    for j in np.argsort(-differences, kind="stable")[:4]:
+    for j in np.argsort(-differences, kind="stable")[:4].tolist():
         words = f"number {j + 1} of the output less number {j + 2}"
-        yield Feature(words=words, kind="difference", at=int(j), atoms=True)
-    yield Feature(words="the output as a whole", kind="row", atoms=True, spread=False)
-    yield Feature(words="the score of a linear classifier", kind="score", weights=discriminant(first, second))
+        yield Feature(words=words, compute=_difference(j), atoms=True)
+    yield Feature(words="the output as a whole", compute=_hashes, kind="row", atoms=True, spread=False)
+    weights = discriminant(first, second)
+
+    def score(outputs: Outputs) -> Floats:
+        return np.asarray(expanded(outputs, len(weights)) @ weights)
+
+    yield Feature(words="the score of a linear classifier", compute=score, kind="score")
 
 
 def discriminant(first: Outputs, second: Outputs) -> Floats:
@@ -138,7 +140,7 @@ class Event:
 
     def __call__(self, outputs: Outputs) -> npt.NDArray[np.bool_]:
         """Which outputs are in the event."""
-        numbers = self.feature(outputs)
+        numbers = self.feature.compute(outputs)
         if self.values is None:
             return np.asarray((numbers >= self.low) & (numbers < self.high))
         at = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
@@ -191,7 +193,7 @@ def choose_event(first: Outputs, second: Outputs, tested: int, slack: float = 0.
     best: Choice | None = None
     for feature in features(first[:half], second[:other]):
         most = None if best is None and feature.kind in ("coordinate", "score") else _SAMPLE
-        pair = [feature(first), feature(second)]
+        pair = [feature.compute(first), feature.compute(second)]
         learn = [np.sort(pair[0][:half][:most]), np.sort(pair[1][:other][:most])]
         check = [first[half:][:most], second[other:][:most]]
         for swapped in (False, True):
@@ -211,7 +213,7 @@ def choose_by_ratio(feature: Feature, first: Outputs, second: Outputs, tested: i
     one value tell both probabilities, and the second even where it is too small to be seen.
     """
     best: Choice | None = None
-    ratios = feature(first), -feature(second)
+    ratios = feature.compute(first), -feature.compute(second)
     for swapped, own, other in ((False, ratios[0], -ratios[1]), (True, ratios[1], -ratios[0])):
         downwards = np.sort(own)[::-1]
         ranks = np.unique(np.geomspace(min(30, len(own)), len(own), 80).astype(int))
@@ -237,7 +239,7 @@ def as_range(event: Event, outputs: Outputs) -> Event:
 
     It is easier to say, and looked for much faster.
     """
-    if outputs.shape[1] != 1 or event.feature.ratio is None:
+    if outputs.shape[1] != 1 or event.feature.kind != "ratio":
         return event
     numbers = np.sort(outputs[:, 0])
     inside = event(numbers[:, None])
@@ -252,7 +254,7 @@ def as_range(event: Event, outputs: Outputs) -> Event:
         math.inf if at == len(numbers) else -math.inf if at == 0 else float((numbers[at - 1] + numbers[at]) / 2)
         for at in (first, last)
     ]
-    return Event(feature=Feature(words="the output"), low=ends[0], high=ends[1])
+    return Event(feature=_coordinate(0, "the output"), low=ends[0], high=ends[1])
 
 
 def scored_by_ratio(event: Event, ratios: Floats, first: Outputs, second: Outputs, tested: int, slack: float) -> Choice:

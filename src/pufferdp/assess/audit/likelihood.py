@@ -290,46 +290,24 @@ def known_distribution(
         shown = (1 - hidden)[:, :, None] * np.eye(states)
         tables = np.concatenate([hidden[:, :, None], shown], axis=2)
         return RecordDistributions(tables, np.arange(0.0, states) - 0.5, exact=True)
-    if isinstance(mechanism, NoisyQuery) and mechanism.query.each_state:
+    if isinstance(mechanism, NoisyQuery):
         return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
     return None
-
-
-def known_emulation(
-    mechanism: AuditedMechanism, prior: Prior, generator: np.random.Generator
-) -> CountDistributions | None:
-    """The distribution of one number of this package on a chain, for comparing situations; None for others."""
-    if not (isinstance(mechanism, NoisyQuery) and isinstance(prior, ChainPrior)) or mechanism.added.shape[1] > 1:
-        return None
-    return CountDistributions(mechanism.added, mechanism.scale, laplace=True, exact=True, generator=generator)
 
 
 def learnt_distribution(
     prior: Prior, records: Records, outputs: Outputs, generator: np.random.Generator
 ) -> OutputDistribution | None:
-    """The distribution that fits runs on a chain, where outputs have as many numbers as there are records or states."""
-    if not isinstance(prior, ChainPrior) or outputs.shape[1] < 2:
+    """The distribution that fits runs on a chain, where outputs have one number, or one for each record or state."""
+    if not isinstance(prior, ChainPrior):
         return None
+    if outputs.shape[1] == 1:
+        return _learnt_sum(prior, records, outputs, generator)
     if outputs.shape[1] == prior.records:
         return _learnt_records(prior, records, outputs)
     if outputs.shape[1] == prior.chain.size:
         return _learnt_counts(prior, records, outputs, generator)
     return None
-
-
-def emulation(
-    distribution: OutputDistribution | None,
-    prior: Prior,
-    records: Records,
-    outputs: Outputs,
-    generator: np.random.Generator,
-) -> CountDistributions | None:
-    """A distribution in place of a slow mechanism while situations are compared; None where none fits the runs."""
-    if isinstance(prior, ChainPrior) and outputs.shape[1] == 1:
-        distribution = _learnt_sum(prior, records, outputs, generator)
-    if not isinstance(distribution, CountDistributions) or distribution.exact:
-        return None
-    return distribution if distribution.fits(outputs - distribution.sums(records)) else None
 
 
 def _learnt_sum(

@@ -17,19 +17,12 @@ import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.ours import Records
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.models import simulate
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel, impossible, label_values, most_outcomes, records_of
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import HiddenMarkov, hidden_of
-from pufferdp.models.simulate import (
-    chain_log_probability,
-    hidden_log_probability,
-    sample,
-    sample_chain,
-    sample_hidden,
-    sample_normal,
-)
 
 Known = Mapping[int, float]
 """Values of some records by position, from 0: state numbers, or real numbers."""
@@ -97,11 +90,11 @@ class ChainPrior(SeriesPrior):
 
     def log_probability(self, known: Known) -> float:
         """By one pass over the series."""
-        return chain_log_probability(self.chain, self.records, _whole(known))
+        return simulate.chain_log_probability(self.chain, self.records, _whole(known))
 
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
         """Step by step, each by its distribution given the one before and what is known later."""
-        return sample_chain(self.chain, self.records, size, generator, _whole(known))
+        return simulate.sample_chain(self.chain, self.records, size, generator, _whole(known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +105,11 @@ class HiddenPrior(SeriesPrior):
 
     def log_probability(self, known: Known) -> float:
         """By one pass over the hidden states."""
-        return hidden_log_probability(self.chain, self.records, _whole(known))
+        return simulate.hidden_log_probability(self.chain, self.records, _whole(known))
 
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
         """Hidden states given what is known, then the records that are not."""
-        return sample_hidden(self.chain, self.records, size, generator, _whole(known))
+        return simulate.sample_hidden(self.chain, self.records, size, generator, _whole(known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +164,7 @@ class TablePrior:
         """From the list of outcomes that fit, or record by record where there are too many."""
         names = {self.model.records[i]: self.model.domains[i][int(x)] for i, x in known.items()}
         if self._listed is None:
-            return sample(self.model, size, generator, names)
+            return simulate.sample(self.model, size, generator, names)
         rows, distribution = self._listed
         fits = np.flatnonzero((rows[:, list(known)] == [int(x) for x in known.values()]).all(axis=1))
         if not len(fits):
@@ -223,7 +216,7 @@ class NormalPrior:
 
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
         """The conditional distribution of normal records is normal."""
-        return sample_normal(self.model, size, generator, known)
+        return simulate.sample_normal(self.model, size, generator, known)
 
 
 def priors_of(model: Model, length: int | None = None, clip: tuple[float, float] | None = None) -> tuple[Prior, ...]:
@@ -232,9 +225,10 @@ def priors_of(model: Model, length: int | None = None, clip: tuple[float, float]
     A lower bound under one prior of a class is one for the class.
     """
     series, numbers, records = series_of(model), numbers_of(model), records_of(model)
-    if series is not None:
-        if length is None:
-            raise ParameterError("length is missing; a chain needs the number of records: give it with length=")
+    autoregressive = ar1_of(model)
+    if length is None and (series is not None or (autoregressive is not None and clip is not None)):
+        raise ParameterError("length is missing; a series needs the number of records: give it with length=")
+    if series is not None and length is not None:
         if series.rhythm is not None:
             raise NotApplicableError(
                 "the model is a clock, and an audit draws series from one transition table: give a markov_chain"
@@ -247,10 +241,7 @@ def priors_of(model: Model, length: int | None = None, clip: tuple[float, float]
         raise ParameterError("clip is missing; real numbers need the range that is distinguished: give clip=(A, B)")
     if numbers is not None and clip is not None:
         return (NormalPrior(numbers.example(clip), clip),)
-    autoregressive = ar1_of(model)
-    if autoregressive is not None and clip is not None:
-        if length is None:
-            raise ParameterError("length is missing; a series needs the number of records: give it with length=")
+    if autoregressive is not None and clip is not None and length is not None:
         return (NormalPrior(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(

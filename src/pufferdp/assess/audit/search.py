@@ -19,27 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.assess.audit.events import (
-    Bound,
-    Choice,
-    Feature,
-    as_range,
-    choose_by_ratio,
-    choose_event,
-    scored_by_ratio,
-    split_runs,
-    weights_of,
-)
-from pufferdp.assess.audit.likelihood import (
-    ComputedEvent,
-    CountDistributions,
-    OutputDistribution,
-    RecordDistributions,
-    emulation,
-    known_distribution,
-    known_emulation,
-    learnt_distribution,
-)
+from pufferdp.assess.audit import events, likelihood
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.mechanisms.process import OutsideMechanism, RunsEndedError
 from pufferdp.assess.audit.priors import Prior
@@ -150,14 +130,14 @@ class Trial:
     situation: Situation
     likelier: float
     other: float
-    choice: Choice
+    choice: events.Choice
 
     @property
     def score(self) -> float:
         """How much it seems to leak, carefully."""
         return self.choice.score
 
-    def with_choice(self, choice: Choice | None) -> Trial:
+    def with_choice(self, choice: events.Choice | None) -> Trial:
         """The same situation with another event, which may speak for the other value; None: with nothing to show."""
         if choice is None:
             return replace(self, choice=replace(self.choice, score=0.0))
@@ -166,7 +146,7 @@ class Trial:
 
     def split(self, runs: int, slack: float, least: int) -> tuple[int, int]:
         """Runs for the value that the event speaks for, and for the other, where it is rarer and harder to bound."""
-        first = max(least, int(runs * float(split_runs(self.choice.shares, slack))))
+        first = max(least, int(runs * float(events.split_runs(self.choice.shares, slack))))
         return first, max(least, runs - first)
 
 
@@ -183,11 +163,11 @@ class Experiment:
     """What the claim that is tested allows every event to be likelier by: its delta."""
     width: int = 1
     """Numbers in one output, as far as is known."""
-    distribution: OutputDistribution | None = None
+    distribution: likelihood.OutputDistribution | None = None
     """How outputs come from records, where that is known or was learnt."""
     test_seconds: float = math.inf
     """Seconds that the test will have, about."""
-    emulated: CountDistributions | None = None
+    emulated: likelihood.CountDistributions | None = None
     """The distribution of a known sum, or one like that of a slow mechanism: many draws of it cost no runs."""
     least: int = LEAST
     """Runs of one value of one situation, at least."""
@@ -235,17 +215,21 @@ class Experiment:
 
     def learn(self, prior: Prior) -> None:
         """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
-        self.distribution = known_distribution(self.mechanism, prior, self.generator)
-        self.emulated = known_emulation(self.mechanism, prior, self.generator)
         slow = self.budget.pace * self.budget.calls > self.budget.seconds
-        if self.distribution is None and self.emulated is None and (self.width > 1 or slow):
+        known = likelihood.known_distribution(self.mechanism, prior, self.generator)
+        if known is None and (self.width > 1 or slow):
             runs = max(self.least, min(PLAN.sample, self.budget.runs(PLAN.preparation), _KEPT // self.width))
             records = prior.draw({}, runs, self.generator)
             outputs = _checked(self.mechanism.run(records), runs)
             self.budget.spent += runs
-            self.distribution = learnt_distribution(prior, records, outputs, self.generator)
-            if slow:
-                self.emulated = emulation(self.distribution, prior, records, outputs, self.generator)
+            known = likelihood.learnt_distribution(prior, records, outputs, self.generator)
+            if slow and isinstance(known, likelihood.CountDistributions) and known.fits(outputs - known.sums(records)):
+                self.emulated = known
+        # One number shows by itself which event is best; what is known of it serves to compare situations.
+        single = known if isinstance(known, likelihood.CountDistributions) and known.columns.shape[1] == 1 else None
+        self.distribution = known if single is None else None
+        if single is not None and single.exact:
+            self.emulated = single
 
     def emulation(self, share: float) -> Experiment:
         """Where situations are compared: with what is drawn like the mechanism's outputs if that is slow, or itself."""
@@ -257,37 +241,30 @@ class Experiment:
 
     def _choose(
         self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
-    ) -> Choice | None:
-        started = self.budget.clock()
-        try:
-            return self._chosen(situation, pair, first, second)
-        finally:
-            self.budget.looking += self.budget.clock() - started
-            self.budget.looked += len(first) + len(second)
-
-    def _chosen(
-        self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
-    ) -> Choice | None:
-        distribution = self.distribution
+    ) -> events.Choice | None:
+        """The event that distinguishes two values best, by a ratio where there is one."""
+        started, distribution = self.budget.clock(), self.distribution
+        choices = list[events.Choice | None]()
+        if distribution is not None:
+            ratio = events.Feature(
+                words=distribution.words,
+                compute=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
+                kind="ratio",
+            )
+            choices.append(events.choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack))
         if distribution is None:
-            return choose_event(first, second, self.tested, self.slack)
-        ratio = Feature(
-            words=distribution.words,
-            kind="ratio",
-            ratio=lambda outputs: distribution.log_ratio(situation, *pair, outputs),
-        )
-        by_ratio = choose_by_ratio(ratio, first, second, self._tested(ratio, first), self.slack)
-        if distribution.exact or isinstance(self.mechanism, CountDistributions):
-            return by_ratio
-        plain = choose_event(first[: PLAN.sample], second[: PLAN.sample], self.tested, self.slack)
-        choices = [choice for choice in (by_ratio, plain) if choice is not None]
-        return max(choices, key=lambda choice: choice.score, default=None)
+            choices.append(events.choose_event(first, second, self.tested, self.slack))
+        elif not (distribution.exact or isinstance(self.mechanism, likelihood.CountDistributions)):
+            choices.append(events.choose_event(first[: PLAN.sample], second[: PLAN.sample], self.tested, self.slack))
+        self.budget.looking += self.budget.clock() - started
+        self.budget.looked += len(first) + len(second)
+        return max((choice for choice in choices if choice is not None), key=lambda choice: choice.score, default=None)
 
-    def _tested(self, ratio: Feature, outputs: Outputs) -> int:
+    def _tested(self, ratio: events.Feature, outputs: Outputs) -> int:
         """Runs that a test of this ratio has time for: those of wide windows take longer."""
-        ratio(outputs[:1])  # what is computed once is no part of it
+        ratio.compute(outputs[:1])  # what is computed once is no part of it
         some, started = outputs[: 20 * LEAST], self.budget.clock()
-        ratio(some)
+        ratio.compute(some)
         pace = self.budget.pace + (self.budget.clock() - started) / len(some)
         return max(2 * self.least, int(min(self.tested, self.test_seconds / max(1e-9, pace))))
 
@@ -318,8 +295,8 @@ class Experiment:
         choices = [self._choose(trial.situation, pair, outputs[0], outputs[1])]
         if distribution is not None:
             ratios = distribution.log_ratio(trial.situation, *pair, outputs[0])
-            event = as_range(trial.choice.event, np.concatenate(outputs))
-            choices.append(scored_by_ratio(event, ratios, outputs[0], outputs[1], self.tested, self.slack))
+            event = events.as_range(trial.choice.event, np.concatenate(outputs))
+            choices.append(events.scored_by_ratio(event, ratios, outputs[0], outputs[1], self.tested, self.slack))
         best = max((c for c in choices if c is not None), key=lambda choice: choice.score, default=None)
         return trial.with_choice(best)
 
@@ -334,7 +311,7 @@ class Experiment:
             outputs.append(np.concatenate(parts))
         return outputs[0], outputs[1]
 
-    def test(self, trial: Trial, end: float, delta: float) -> tuple[Bound | None, bool]:
+    def test(self, trial: Trial, end: float, delta: float) -> tuple[events.Bound | None, bool]:
         """What fresh draws prove of the event, wrong with probability at most delta, and whether all runs were done.
 
         All runs and seconds that are left until this part of the budget is spent go into it. Where it is cut short, the
@@ -349,8 +326,8 @@ class Experiment:
                 for n, value in enumerate(pair):
                     for part in self.outputs(trial.situation, value, runs[n] - done[n]):
                         hits[n] += int(trial.choice.event(part).sum())
-                done, weights = runs, weights_of(trial.choice.shares, runs, self.slack)
-                bound = Bound(
+                done, weights = runs, events.weights_of(trial.choice.shares, runs, self.slack)
+                bound = events.Bound(
                     hits=(hits[0], hits[1]), runs=runs, delta=error * delta, weights=weights, slack=self.slack
                 )
         except RunsEndedError:
@@ -378,12 +355,12 @@ class Experiment:
             raise RunsEndedError("there is no time left for it")
         halves = [[self._repeated(row, runs) for _ in range(2)] for row in records]
         for other in halves[1:]:
-            choice = choose_event(halves[0][0], other[0], runs)
+            choice = events.choose_event(halves[0][0], other[0], runs)
             if choice is None:
                 continue
             pair = (other[1], halves[0][1]) if choice.swapped else (halves[0][1], other[1])
             hits = tuple(int(choice.event(part).sum()) for part in pair)
-            shown = Bound(hits=(hits[0], hits[1]), runs=(runs, runs), delta=delta / max(1, len(halves) - 1))
+            shown = events.Bound(hits=(hits[0], hits[1]), runs=(runs, runs), delta=delta / max(1, len(halves) - 1))
             if shown.lower > 0:
                 return True
         return False
@@ -419,7 +396,7 @@ class AuditFinding:
     """The worst situation that was found, its event and what fresh runs prove; no trial where nothing shows."""
 
     trial: Trial | None
-    bound: Bound | None
+    bound: events.Bound | None
     tried: int
     """Situations that were run."""
     complete: bool = True
@@ -438,7 +415,7 @@ class ComputedFinding:
     situation: Situation
     likelier: float
     other: float
-    event: ComputedEvent
+    event: likelihood.ComputedEvent
 
 
 def find(
@@ -489,7 +466,7 @@ def find(
 
 
 def computed_worst(
-    distribution: RecordDistributions,
+    distribution: likelihood.RecordDistributions,
     priors: Sequence[Prior],
     adversary: Adversary,
     *,
@@ -522,11 +499,6 @@ def computed_worst(
         if not look(neighbours(best.situation, adversary, targets is None, generator)):
             break
     return best
-
-
-def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
-    """No more situations than the budget has runs for, taken evenly."""
-    return wave if len(wave) <= most else [wave[n * len(wave) // most] for n in range(most)]
 
 
 class _Search:
@@ -572,7 +544,9 @@ class _Search:
         budget, out = self.laboratory.budget, list[Trial]()
         until = budget.elapsed + 2 * part * self.share * budget.seconds
         runs = budget.runs(part * self.share)
-        situations = _spread(situations, max(least, runs // (2 * self.laboratory.least)))
+        fits = max(least, runs // (2 * self.laboratory.least))
+        if len(situations) > fits:  # some of them, taken evenly
+            situations = [situations[n * len(situations) // fits] for n in range(fits)]
         values = sum(len(s.values()) for s in situations)
         most = (
             PLAN.sample if self.laboratory.distribution is None else PLAN.sample // 5
@@ -586,7 +560,7 @@ class _Search:
             if trial is not None:
                 out.append(trial)
                 self.best = self.best or trial
-        return sorted(out, key=_score, reverse=True)
+        return sorted(out, key=lambda trial: trial.score, reverse=True)
 
     def refine_best(self, trials: Sequence[Trial], part: float) -> list[Trial]:
         """With more runs each, as far as there are: what looked good by chance falls back."""
@@ -594,7 +568,11 @@ class _Search:
         top = trials[: runs // (2 * self.laboratory.least)]
         if len(top) < 2:
             return list(trials[:1])
-        return sorted((self.laboratory.refine(trial, runs // len(top)) for trial in top), key=_score, reverse=True)
+        return sorted(
+            (self.laboratory.refine(trial, runs // len(top)) for trial in top),
+            key=lambda trial: trial.score,
+            reverse=True,
+        )
 
     def steps(self, best: Trial, progress: Progress) -> list[Trial]:
         """From the best to better ones around it, as long as there are any; where it ended first."""
@@ -612,7 +590,3 @@ class _Search:
             path.insert(0, winner)
             self.best = winner
         return path
-
-
-def _score(trial: Trial) -> float:
-    return trial.score

@@ -19,6 +19,7 @@ import numpy as np
 from pufferdp.assess.audit.priors import Known, Prior, SeriesPrior, possible
 from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.words import shorten
 
 MOST_VALUES: Final = 6
 """Values of a record that are distinguished; of more, some from end to end."""
@@ -67,8 +68,7 @@ class Situation:
                 if at in held
             ]
             return f"{window}; {' and '.join(ends)}"
-        shown = [f"{self.prior.name(j)} = {self.prior.value(j, x)}" for j, x in self.known[:6]]
-        return ", ".join(shown) + (f" and {len(self.known) - 6} more" if len(self.known) > 6 else "")
+        return shorten([f"{self.prior.name(j)} = {self.prior.value(j, x)}" for j, x in self.known], 6)
 
 
 def first_wave(

@@ -87,6 +87,8 @@ class AnyStartLeakage:
         """A bracket around the leakage, and the adversary who reaches its lower end."""
         upper, _ = self._free.worst(dp_loss)
         best, adversary, size = 0.0, None, self._sums.chain.size
+        if size == 1:  # no record has two values
+            return 0.0, 0.0, None
         points, pairs = np.asarray(self._sums.points, dtype=float), np.argwhere(~np.eye(size, dtype=bool))
         for record, weights, logs in self._records:
             density = np.full_like(logs, -np.inf)

@@ -281,8 +281,10 @@ class CountBound(PotentialBound):
                 with np.errstate(invalid="ignore"):
                     ratios = same + prior - prior.swapaxes(2, 3)
                 longer = np.where(np.isnan(ratios), np.inf, ratios).max(axis=-1)
+                # Its records may be taken in groups as long as the tables, each with any state at its end.
+                grouped = _not_raised(near, far, 0.0, ended[-1:], bounded)
                 records = np.append(records, len(records))
-                ended = np.concatenate([ended, np.maximum(ended[-1:], bounded(longer + _MARGIN))])
+                ended = np.concatenate([ended, np.maximum(ended[-1:], np.minimum(bounded(longer + _MARGIN), grouped))])
             return SideClasses(records[:0], ended[:0], ended[:0], records, ended[:, slots])
         informed = float(self.adversary == "bdp")
         beyond = _not_raised(near, far, informed, ended[-1:], bounded)

@@ -810,20 +810,16 @@ def reached(
 
 
 def best_first_distribution(n: Floats, d: Floats, x: Floats, y: Floats) -> tuple[Floats, Ints, Floats]:
-    """The best mixture of two states for (s·n)(s·y)/((s·d)(s·x)), (Q,): its log, the states (Q, 2), and the share.
-
-    A lower bound is wanted, so shares on a grid of odds are enough.
-    """
-    shares = 1 / (1 + np.exp(np.linspace(-12, 12, 49)))
-    count, k = n.shape
-    u, v = np.triu_indices(k)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [
-            np.log(part[:, u, None] * shares + part[:, v, None] * (1 - shares))  # (Q, pairs, shares)
-            for part in (n, d, x, y)
-        ]
-        value = logs[0] - logs[1] + logs[3] - logs[2]
-    flat = np.where(np.isfinite(value), value, -np.inf).reshape(count, -1)
+    """The best mixture of two states for (s·n)(s·y)/((s·d)(s·x)), (Q,): its log, the states (Q, 2), and the share."""
+    u, v = np.triu_indices(n.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        weights = np.array([np.broadcast_arrays(n[:, u], *pair)[1:] for pair in _best_weights(n, d, x, y, u, v)])
+        first, second = weights[:, 0], weights[:, 1]
+        over, under, given_x, given_y = (part[:, u] * first + part[:, v] * second for part in (n, d, x, y))
+        value = np.log(over) - np.log(under) + np.log(given_y) - np.log(given_x)
+    sound = np.isfinite(value) & (np.minimum(np.minimum(over, under), np.minimum(given_x, given_y)) > TINY)
+    flat = np.where(sound, value, -np.inf).swapaxes(0, 1).reshape(len(n), -1)
     best = flat.argmax(axis=1)
-    pair, share = np.divmod(best, len(shares))
-    return flat[np.arange(count), best], np.stack([u[pair], v[pair]], axis=1), shares[share]
+    weight, pair = np.divmod(best, len(u))
+    row = np.arange(len(n))
+    return flat[row, best], np.stack([u[pair], v[pair]], axis=1), first[weight, row, pair]

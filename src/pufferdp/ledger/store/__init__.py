@@ -7,7 +7,6 @@ import os
 from pufferdp.basics.errors import LedgerError
 from pufferdp.basics.words import a_kind, is_address
 from pufferdp.ledger.store.base import WAIT, Store
-from pufferdp.ledger.store.postgres import PostgresStore
 from pufferdp.ledger.store.sqlite import SqliteStore
 
 
@@ -18,6 +17,8 @@ def open_store(place: str | os.PathLike[str], *, create: bool = False, wait: flo
     text = os.fspath(place)
     store: Store
     if text.startswith(("postgresql://", "postgres://")):
+        from pufferdp.ledger.store.postgres import PostgresStore  # a file does without it
+
         store = PostgresStore(text, wait)
     elif is_address(text):  # it may hold a password, which is not repeated
         raise LedgerError("ledger is a URL of another kind; it must be a file or postgresql://…")

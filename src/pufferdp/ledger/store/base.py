@@ -11,7 +11,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeVar
 
 from pufferdp.basics.errors import LedgerError, UnknownChargeError
@@ -55,12 +55,12 @@ class Store(ABC):
         """A new connection; ``connection`` keeps it for the process."""
 
     @abstractmethod
-    def _reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[Session]:
         """A view of the ledger at one moment."""
 
     @abstractmethod
-    def _writing(self, identity: str | None) -> AbstractContextManager[Session]:
-        """A transaction that is written whole or not at all."""
+    def writing(self, identity: str | None = None) -> AbstractContextManager[Session]:
+        """All or nothing; on disk when it ends. The identity is for the error where that is not known."""
 
     @abstractmethod
     def _ready(self, connection: Any) -> bool:
@@ -93,18 +93,6 @@ class Store(ABC):
             self._connection, self._owner = self._connect(), os.getpid()
         return self._connection
 
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """A view of the ledger at one moment."""
-        with self._turn, self._reading() as session:
-            yield session
-
-    @contextmanager
-    def writing(self, identity: str | None = None) -> Iterator[Session]:
-        """All or nothing; on disk when it ends. The identity is for the error where that is not known."""
-        with self._turn, self._writing(identity) as session:
-            yield session
-
     def commit(self, work: Callable[[Session, bool], T], identity: str) -> T:
         """Do some work in one transaction, and again where that may help.
 
@@ -124,7 +112,7 @@ class Store(ABC):
                         f"{self.place!r} holds no ledger; make one with Ledger(place, create=True)", value=self.place
                     )
                 self._make_tables()
-            with self._reading() as session:
+            with self.reading() as session:
                 self._check_tables(session)
                 versions = [row[0] for row in session.rows("SELECT version FROM ledger_version LIMIT 2")]
             if versions != [schema.VERSION]:
@@ -136,7 +124,7 @@ class Store(ABC):
                 )
 
     def _make_tables(self) -> None:
-        with self._writing(None) as session:
+        with self.writing() as session:
             self._begin_schema(session)
             if not self._ready(self.connection):  # nobody else has made them by now
                 for statement in schema.statements():

@@ -41,8 +41,6 @@ _GONE: Final = ("08", "57P", "53300")
 """Connection lost, server shut down, too many connections."""
 
 _INSERT: Final = re.compile(r"(INSERT .* VALUES )(\([?, ]*\))(.*)")
-_VALUES: Final = 10_000
-"""Values in one statement, at most; the protocol allows for 65,535."""
 
 T = TypeVar("T")
 
@@ -161,8 +159,9 @@ class PostgresStore(Store):
         ]
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        with self._errors(), self._view("REPEATABLE READ, READ ONLY", "") as session:
+    def reading(self) -> Iterator[Session]:
+        """A view of the ledger at one moment."""
+        with self._turn, self._errors(), self._view("REPEATABLE READ, READ ONLY", "") as session:
             yield session
 
     @contextmanager
@@ -219,8 +218,9 @@ class PostgresStore(Store):
         self._drop()
 
     @contextmanager
-    def _writing(self, identity: str | None) -> Iterator[Session]:
-        with self._errors("; nothing was charged"), self._attempt(identity, self.wait) as session:
+    def writing(self, identity: str | None = None) -> Iterator[Session]:
+        """All or nothing; on disk when it ends."""
+        with self._turn, self._errors("; nothing was charged"), self._attempt(identity, self.wait) as session:
             yield session
 
     @contextmanager
@@ -390,14 +390,15 @@ class _PostgresSession:
         self._connection.execute(sql.replace("?", "%s"), values)
 
     def many(self, sql: str, rows: Iterable[Row]) -> None:
-        # Not by executemany: it sends in a pipeline, which does not notice that a connection was cut.
+        # 10,000 values in a statement; the protocol allows for 65,535. Not by executemany: it sends in a pipeline, and
+        # does not notice that a connection was cut.
         insert = _INSERT.fullmatch(sql)
         if insert is None:
             for row in rows:
                 self.run(sql, *row)
             return
         start, marks, end = insert.groups()
-        for chunk in _chunks(rows, _VALUES // marks.count("?")):
+        for chunk in _chunks(rows, 10_000 // marks.count("?")):
             self.run(start + ", ".join([marks] * len(chunk)) + end, *chain.from_iterable(chunk))
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:

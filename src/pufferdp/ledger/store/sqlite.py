@@ -31,8 +31,6 @@ from pufferdp.ledger.store import sqlite_check
 from pufferdp.ledger.store.base import Row, Session, Store, unknown_charge
 
 _ERRORS: Final = (sqlite3.Error, OSError, MemoryError, UnicodeDecodeError)
-_PAUSE: Final = 0.04
-"""Seconds between two attempts to write, at most."""
 _PATIENCE: Final = 0.1
 """Seconds of waiting after which one looks twice as often, three times after twice as many."""
 _WATCHED: Final = 100_000
@@ -179,17 +177,19 @@ class SqliteStore(Store):
             return sqlite_check.problems(session.connection, session.size)
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        connection = self.connection
-        with self._errors():
-            if self._moved_reason():
-                raise self._moved("nothing was read")
-            connection.execute("BEGIN")
-            try:
-                yield _SqliteSession(connection, self)
-            finally:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+    def reading(self) -> Iterator[Session]:
+        """A view of the ledger at one moment."""
+        with self._turn:
+            connection = self.connection
+            with self._errors():
+                if self._moved_reason():
+                    raise self._moved("nothing was read")
+                connection.execute("BEGIN")
+                try:
+                    yield _SqliteSession(connection, self)
+                finally:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
 
     @contextmanager
     def settled(self, identity: str) -> Iterator[Session]:
@@ -197,7 +197,7 @@ class SqliteStore(Store):
         with self._turn:
             connection = self.connection
             if self._read_only:
-                with self._reading() as session:
+                with self.reading() as session:
                     yield session
                 return
             with self._errors():
@@ -220,28 +220,30 @@ class SqliteStore(Store):
             super().close()
 
     @contextmanager
-    def _writing(self, identity: str | None) -> Iterator[Session]:
-        connection = self.connection
-        if self._read_only:
-            raise LedgerError(
-                f"ledger {self.place!r} cannot be written to by this user; a charge writes the file and, in its "
-                "folder, a journal",
-                value=self.place,
-            )
-        with self._errors("; nothing was charged"):
-            self._begin(connection, "nothing was charged")
-            try:
-                if self._moved_reason():
-                    raise self._moved("nothing was charged")
-                yield _SqliteSession(connection, self)
-                self._commit(connection, identity)
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-        reason = self._moved_reason()
-        if reason:
-            raise unknown_charge(self.place, f"{reason} during a charge", identity)
+    def writing(self, identity: str | None = None) -> Iterator[Session]:
+        """All or nothing; on disk when it ends."""
+        with self._turn:
+            connection = self.connection
+            if self._read_only:
+                raise LedgerError(
+                    f"ledger {self.place!r} cannot be written to by this user; a charge writes the file and, in its "
+                    "folder, a journal",
+                    value=self.place,
+                )
+            with self._errors("; nothing was charged"):
+                self._begin(connection, "nothing was charged")
+                try:
+                    if self._moved_reason():
+                        raise self._moved("nothing was charged")
+                    yield _SqliteSession(connection, self)
+                    self._commit(connection, identity)
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+            reason = self._moved_reason()
+            if reason:
+                raise unknown_charge(self.place, f"{reason} during a charge", identity)
 
     def _commit(self, connection: sqlite3.Connection, identity: str | None) -> None:
         try:
@@ -329,8 +331,8 @@ class SqliteStore(Store):
 
 
 def _pause() -> float:
-    """Seconds before the next attempt, spread so that those who wait do not all look at once."""
-    return os.urandom(1)[0] / 256 * _PAUSE
+    """Seconds before the next attempt, up to 0.04, spread so that those who wait do not all look at once."""
+    return os.urandom(1)[0] / 256 * 0.04
 
 
 def _busy(error: sqlite3.OperationalError) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from pufferdp.publish.certificate import (
     SealedCertificate,
     adversary_text,
     factor_text,
+    guarantee_part,
     odds_guarantee,
 )
 from pufferdp.publish.fields import Exact, Near, Stated
@@ -70,7 +71,7 @@ class ApproximatePart(CertificatePart):
 
 
 class QueryPart(CertificatePart):
-    """What was asked."""
+    """The query that was asked."""
 
     name: str
     clip: Annotated[
@@ -114,7 +115,7 @@ class TablePart(CertificatePart):
 
 
 class CalibrationPart(CertificatePart):
-    """What the noise rests on."""
+    """What the width of the noise rests on."""
 
     sigma: Annotated[float, Near()]
     quilt: QuiltPart | None
@@ -158,6 +159,13 @@ class Certificate(SealedCertificate):
     model_estimate: ModelEstimatePart | None = Field(
         description="null where the answer has no one distribution under the model"
     )
+
+
+def guarantee(problem: Problem, words: str) -> dict[str, Any]:
+    """The part of a certificate on the guarantee, with its words."""
+    framework = None if problem.secrets is None else problem.secrets.to_dict()
+    stated = guarantee_part(problem.adversary, problem.epsilon, words, secrets_text(problem))
+    return {**stated, "framework": framework}
 
 
 def secrets_text(problem: Problem) -> str:

@@ -1,4 +1,4 @@
-"""What the noisy answer says about the true one: its posterior under the model.
+"""What the noisy answer says about the true one: its posterior under the model, and intervals from the noise alone.
 
 The model is public, so this costs no privacy: everything here follows from the released answer and from facts that are
 public already. No function of this module is given an exact answer.
@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, distinct
 from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
-from pufferdp.bounds.additive.posterior import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.bounds.chains.sums import SumDistribution, chain_total, clock_total
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
@@ -25,12 +24,11 @@ from pufferdp.models.files.json import model_from_dict
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import hidden_of, is_hidden
 from pufferdp.publish.answers.distributions import Grid, distributions_of_records, grid_of
-from pufferdp.publish.answers.intervals import stated_query
-from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.problem import Problem, Remembered
 from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
-from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.model_checks import ModelChecks
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
+from pufferdp.publish.noise_distributions import NoiseTable
 
 Answer = int | float | list[int] | list[float]
 LEAST_SURPRISE: Final = 1e-12
@@ -366,6 +364,8 @@ def normal_estimate(mean: float, variance: float, noisy: float, scale: float) ->
     A sum of jointly normal records is normal. Where records are clipped it is only nearly so (`clipped_moments`), and
     then the posterior is an approximation. Still, nothing but the noisy answer and public numbers goes into it.
     """
+    from pufferdp.bounds.additive.posterior import normal_posterior, normal_surprise  # for real numbers alone
+
     far = max(LEAST_SURPRISE, normal_surprise(mean, variance, noisy, scale))
     middle, low, high = normal_posterior(mean, variance, noisy, scale, _TAIL)
     return ModelEstimate(mean=middle, low=low, high=high, surprise=far)
@@ -375,6 +375,8 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     """A sum or mean of clipped numbers over independent copies of a family, taken as normal."""
     if problem.query.clip is None or problem.bound.range is None:
         return None
+    from pufferdp.bounds.additive.posterior import clipped_moments
+
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
     share = float(problem.query.share(problem.records))
@@ -427,3 +429,86 @@ def answer_posterior(problem: Problem, noisy: float, scale: float) -> AnswerPost
         tuple(map(float, v[shown])) for v in (prior.points, prior.distribution.masses, distribution)
     )
     return AnswerPosterior(points=points, before=before, after=after, mean=mean, low=low, high=high)
+
+
+Ends = float | list[float]
+_WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN, NoiseKind.TABLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A range for each number of an answer, both ends inside: a number each, or one for each label."""
+
+    low: Ends
+    high: Ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """The ranges of the true numbers that the noise alone implies."""
+
+    probability: float
+    """What each range of ``each`` holds at least, and what all ranges of ``all`` hold together."""
+    each: Interval
+    """Number by number: each true number lies in its range with this probability."""
+    all: Interval
+    """For all numbers together: with this probability no true number lies outside its range."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in ``release --json``."""
+        return asdict(self)
+
+
+def intervals(certificate: Mapping[str, Any]) -> Intervals:
+    """From the released numbers of a certificate and its noise; cut at what a count, a share or a clipped sum can be.
+
+    Cutting loses nothing, because the true number lies within: where it is in the range, it is in what is left.
+    """
+    distribution, beta, records = noise_of(certificate), certificate["accuracy"]["beta"], certificate["data"]["records"]
+    asked = stated_query(certificate["query"])
+    limits = None if asked is None else asked.limits(asked.clip, records)
+    answer = certificate["answer"]
+    several = isinstance(answer, list)
+    numbers = np.asarray(answer if several else [answer], dtype=float)
+    shares = records if asked is not None and asked.counts_states and asked.averaged else 1
+
+    def around(alpha: float) -> Interval:
+        ends = _ends(distribution, numbers, alpha, shares)
+        low, high = (end.tolist() if limits is None else np.clip(end, *limits).tolist() for end in ends)
+        return Interval(low=low, high=high) if several else Interval(low=low[0], high=high[0])
+
+    everything = around(certificate["accuracy"]["alpha"])
+    each = around(distribution.accuracy_of_each(beta).alpha) if len(numbers) > 1 else everything
+    return Intervals(probability=1 - beta, each=each, all=everything)
+
+
+def noise_of(certificate: Mapping[str, Any]) -> NoiseDistribution:
+    """The distribution of the noise that a certificate states."""
+    noise, table = certificate["noise"], certificate["calibration"].get("table")
+    asked, records = stated_query(certificate["query"]), certificate["data"]["records"]
+    return NoiseDistribution(
+        kind=NoiseKind(noise["kind"]),
+        scale=noise["scale"],
+        coordinates=len(certificate["labels"]),
+        unit=1 / records if asked is not None and asked.counts_states and asked.averaged else 1.0,
+        balanced=noise.get("balanced") is True,
+        table=None if table is None else NoiseTable.from_dict(table),
+    )
+
+
+def _ends(distribution: NoiseDistribution, numbers: Floats, alpha: float, shares: int) -> tuple[Floats, Floats]:
+    """All that lies less than alpha away. Whole noise errs by whole counts, the largest of which is the next smaller.
+
+    Shares are counts divided by the number of records, as the true ones are: so both are rounded alike.
+    """
+    if distribution.kind not in _WHOLE:
+        return numbers - alpha, numbers + alpha
+    counts, most = np.rint(numbers * shares), round(alpha * shares) - 1
+    return (counts - most) / shares, (counts + most) / shares
+
+
+def stated_query(query: Mapping[str, Any]) -> Query | None:
+    """The query of a certificate; None for a function of one's own, which has no name to ask by."""
+    if query["name"] == FunctionQuery.word:
+        return None
+    return Query.parse(query["name"], clip=None if query["clip"] is None else tuple(query["clip"]))

@@ -17,10 +17,10 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
 from pufferdp.models.files.json import ModelLike, as_model, model_digest
-from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
+from pufferdp.publish.answers.kind import KIND, AnswerProblem
 from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
-from pufferdp.publish.answers.problem import Mechanism, Problem
+from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
 from pufferdp.publish.answers.publication import AnswerPublication, Release
 from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.pipeline import Account, Charged, Publication
@@ -113,7 +113,7 @@ def release_fleet(
 
 
 Each = dict[str, AnswerProblem]
-Noises = dict[str, AnswerNoise]
+Noises = dict[str, Calibration]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
     def read(self) -> dict[str, Exact]:
         """Everybody's counts, in one reading."""
         self.progress("reading")
-        chains, layout = self._chains(), self.each.reading.layout
+        chains, layout = self._chains(), self.each.reading
         coding = _coding(chains)
         clip = self.each.query.clip if _reads_numbers(chains, self.each.query) else None
         series = open_series(self.data, layout)
@@ -190,7 +190,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
     def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
         """The noise of each person; people with equal models and series share one calibration."""
         out: Noises = {}
-        shared: dict[tuple[str, Lengths, bool], AnswerNoise] = {}
+        shared: dict[tuple[str, Lengths, bool], Calibration] = {}
         for n, (person, person_problem) in enumerate(problem.items(), 1):
             own = person_problem.problem
             key = model_digest(self.models[person]), own.lengths, own.unobserved
@@ -200,9 +200,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
                 if mechanism is None:
                     shared[key] = self.publication_of(person).solve(person_problem, exact[person])
                 else:
-                    calibration = mechanism.calibrate(own.widened)
-                    accuracy = calibration.distribution.accuracy(person_problem.beta)
-                    shared[key] = AnswerNoise(calibration=calibration, accuracy=accuracy)
+                    shared[key] = mechanism.calibrate(own.widened)
             out[person] = shared[key]
         return out
 

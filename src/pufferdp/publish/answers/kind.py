@@ -8,42 +8,40 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics.errors import CertificateError, NotApplicableError, QueryError
-from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge, loss_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
-from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
     NEARLY_EXACT,
     Certificate,
+    guarantee,
     public_facts,
-    secrets_text,
     statement,
 )
 from pufferdp.publish.answers.estimate import (
     MISFIT,
     feasible,
     hardly_explained,
+    intervals,
     left_out,
     model_estimate_of,
+    stated_query,
 )
-from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
-from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
+from pufferdp.publish.answers.plan import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem, StatedNoise
 from pufferdp.publish.answers.queries import FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
 from pufferdp.publish.kind import Kind, Made, stated_ranges
-from pufferdp.publish.noise import Accuracy, NoiseDistribution
-from pufferdp.publish.noise_table import NoiseTable
-from pufferdp.publish.pipeline import check_stated
-from pufferdp.publish.reading import assumption_text, moves_fact
+from pufferdp.publish.noise import NoiseDistribution
+from pufferdp.publish.noise_distributions import NoiseTable
+from pufferdp.publish.reading import assumption_text, check_stated, moves_fact
 from pufferdp.publish.verdict import certified_verdict
 
 
@@ -57,25 +55,10 @@ class AnswerProblem:
     beta: float = 0.05
     """Accuracy is certified at probability 1−beta."""
     ranges: Ranges = EVERYTHING
-    """Which records were read."""
+    """Which records were read, by time and by person."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerNoise:
-    """The mechanism that was chosen, with its calibration."""
-
-    calibration: Calibration
-    accuracy: Accuracy
-
-    @classmethod
-    def of(cls, candidate: Candidate) -> AnswerNoise:
-        """From a candidate of a plan that applies."""
-        assert candidate.calibration is not None
-        assert candidate.accuracy is not None
-        return cls(calibration=candidate.calibration, accuracy=candidate.accuracy)
-
-
-class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
+class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
     """Noisy answers to queries."""
 
     schema = SCHEMA
@@ -92,9 +75,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
     def problem(self, certificate: Certificate, *, query: Query | None = None, **more: Any) -> AnswerProblem:
         """What was asked; a function of your own that decides the noise is handed over as ``query``."""
-        c = certificate
-        model = model_from_dict(c.model)
-        chains = Problem.chains_stated(c, model)
+        c, chains = certificate, Problem.chains_stated(certificate)
+        model, framework = chains["model"], c.guarantee.framework
         query_facts = c.query.model_dump()
         pair = c.calibration.approximate
         if pair is not None:
@@ -104,8 +86,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         problem = Problem(
             **chains,
             query=query if query is not None and c.query.name == FunctionQuery.word else _query(query_facts),
-            epsilon=c.guarantee.epsilon,
-            secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
+            secrets=None if framework is None else Secrets.from_dict(framework),
             independent_noise=c.noise.balanced is None,
             delta=c.guarantee.delta or 0.0,
             unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
@@ -116,12 +97,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         )
         if (problem.table is not None) != (c.mechanism.name == ExactOptimal.name):
             raise CertificateError("calibration.table goes with the mechanism exact-optimal, and with no other")
-        check_stated(c.data, model, problem.lengths, problem.unit)
+        check_stated(c.data, model, problem.unit)
         return AnswerProblem(
             problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta, ranges=stated_ranges(c.data)
         )
 
-    def solve(self, problem: AnswerProblem, progress: Progress) -> AnswerNoise:
+    def solve(self, problem: AnswerProblem, progress: Progress) -> Calibration:
         """The noise of the mechanism that is named, or of the best."""
         name = problem.mechanism
         only = None if name is None else [name]
@@ -131,11 +112,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         candidate = plan.best if name is None else plan.candidates[0]
         if not candidate.applies:
             raise NotApplicableError(f"{name} does not apply: {candidate.reason}", value=name)
-        return AnswerNoise.of(candidate)
+        assert candidate.calibration is not None
+        return candidate.calibration
 
-    def content(self, problem: AnswerProblem, solution: AnswerNoise, made: Made) -> dict[str, Any]:
+    def content(self, problem: AnswerProblem, solution: Calibration, made: Made) -> dict[str, Any]:
         """The content of the certificate, made from the problem and the answer."""
-        query_problem, noise = problem.problem, solution.calibration
+        query_problem, noise = problem.problem, solution
         query, bound, answer = query_problem.query, query_problem.bound, made.released
         _check_answer(query_problem, noise.distribution, answer)
         posterior = model_estimate_of(query_problem, answer, noise.distribution)
@@ -147,6 +129,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             posterior = left_out(posterior)
         exact, checked = exactness(noise, query_problem.epsilon), query_problem.checked
         ours, table = noise.approximation, noise.distribution.table
+        words, accuracy = statement(query_problem, noise.delta), noise.distribution.accuracy(problem.beta)
         return {
             **self.common(
                 problem,
@@ -162,14 +145,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 },
             ),
             "guarantee": {
-                "adversary": str(query_problem.adversary),
-                "knows": query_problem.adversary.knows,
-                "epsilon": query_problem.epsilon,
+                **guarantee(query_problem, words + assumption_text(made.data) + checked.misfit),
                 "delta": noise.delta or None,
                 "unit": None if query_problem.unit is None else query_problem.unit.to_dict(),
-                "secrets": secrets_text(query_problem),
-                "framework": None if query_problem.secrets is None else query_problem.secrets.to_dict(),
-                "statement": statement(query_problem, noise.delta) + assumption_text(made.data) + checked.misfit,
             },
             "query": {
                 "name": query.name,
@@ -193,17 +171,13 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "balanced": True if noise.distribution.balanced else None,
             },
             "expected_l1_error": noise.distribution.expected_l1_error,
-            "accuracy": {"alpha": solution.accuracy.alpha, "beta": solution.accuracy.beta},
+            "accuracy": {"alpha": accuracy.alpha, "beta": accuracy.beta},
             "public": [*public_facts(query_problem), *moves_fact(made.data, query_problem.model)],
             "labels": list(bound.labels),
             "answer": answer,
             "estimate": feasible(bound, query_problem.records, answer),
             "model_estimate": None if posterior is None else posterior.to_dict(),
         }
-
-    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The answer and its estimate, with their labels."""
-        return {name: certificate[name] for name in ("labels", "answer", "estimate")}
 
     def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """The numbers, the ranges that follow from them, and whether they are useful."""
@@ -216,37 +190,34 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "intervals": intervals(certificate).to_dict(),
         }
 
-    def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
+    def charge(self, problem: AnswerProblem, solution: Calibration) -> Charge:
         """Its DP loss, and the guarantee it makes alone."""
-        asked, noise = problem.problem, solution.calibration
+        asked, noise = problem.problem, solution
         ours, table, clip = noise.approximation, noise.distribution.table, asked.query.clip
         # The sigma of noise by a table is its expected size, and says nothing of what is lost.
         loss = loss_of(noise.sigma) if table is None else noise.dp_loss
-        return Charge(
+        facts = {
+            "query": asked.query.name,
+            "clip": None if clip is None else [float(end) for end in clip],
+            "lipschitz": noise.lipschitz,
+            "coordinates": len(asked.bound.labels),
+            "mechanism": noise.mechanism,
+            "sigma": noise.sigma,
+            "epsilon": asked.epsilon,
+            "framework": None if asked.secrets is None else asked.secrets.to_dict(),
+            **({} if ours is None else {"delta": ours.delta, "euclidean": ours.move}),
+            **({} if table is None else {"table": table.to_dict()}),
+            **({} if asked.unit is None else {"unit": asked.unit.to_dict()}),
+        }
+        return asked.charge(
+            facts,
             kind="additive",
             dp_loss=loss if ours is None else ours.dp_loss,
             dp_delta=0.0 if ours is None else ours.dp_delta,
             delta=0.0 if ours is None else ours.delta,
-            longest=asked.charged_records,
             # A guarantee about secrets of one's own says nothing about single records, which a ledger is about.
             epsilon=asked.epsilon if asked.secrets is None else None,
             width=clip[1] - clip[0] if asked.model.real_valued and clip is not None else None,
-            facts={
-                "query": asked.query.name,
-                "clip": None if clip is None else [float(end) for end in clip],
-                "lipschitz": noise.lipschitz,
-                "coordinates": len(asked.bound.labels),
-                "mechanism": noise.mechanism,
-                "sigma": noise.sigma,
-                "epsilon": asked.epsilon,
-                "framework": None if asked.secrets is None else asked.secrets.to_dict(),
-                **asked.chain_facts(),
-                **({} if ours is None else {"delta": ours.delta, "euclidean": ours.move}),
-                **({} if table is None else {"table": table.to_dict()}),
-                **({} if asked.unit is None else {"unit": asked.unit.to_dict()}),
-            },
-            model=model_digest(asked.model),
-            adversary=str(asked.adversary),
             ranges=problem.ranges,
         )
 
@@ -297,19 +268,12 @@ def _check_answer(problem: Problem, distribution: NoiseDistribution, answer: Any
             raise CertificateError("the answer has no noise, and it cannot be true")
 
 
-def charge_of(problem: Problem, candidate: Candidate) -> Charge:
-    """What a release by a candidate of a plan would charge."""
-    return KIND.charge(AnswerProblem(problem=problem), AnswerNoise.of(candidate))
-
-
 def _query(facts: Mapping[str, Any]) -> Query:
     """The query of a certificate or a charge; in place of a function of your own, one that moves as far."""
-    if facts["name"] == FunctionQuery.word:
-        return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
-    clip = facts["clip"]
-    if clip is not None and len(clip) != 2:
-        raise CertificateError(f"query.clip is {found_text(clip)}; it must be two numbers")
-    return Query.parse(facts["name"], clip=None if clip is None else (clip[0], clip[1]))
+    asked = stated_query({"clip": facts["clip"], "name": facts["name"]})
+    if asked is not None:
+        return asked
+    return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
 
 
 def _quilt(noise: Calibration, model: Model, stated: Mapping[str, Any] | None) -> dict[str, Any] | None:

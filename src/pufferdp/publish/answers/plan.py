@@ -16,21 +16,20 @@ from pufferdp.basics.words import a_kind
 from pufferdp.bounds.curve_forms import SMALL_LOSS
 from pufferdp.bounds.curves import small_loss_slopes
 from pufferdp.bounds.quilts.networks import NetworkQuilt
-from pufferdp.bounds.units.secrets import SegmentSecret
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
-from pufferdp.publish.answers.problem import PART, UNOBSERVED, Calibration, Mechanism, Problem
+from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem, Remembered
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import SecretsLike, as_secrets
 from pufferdp.publish.noise import Accuracy
 from pufferdp.publish.verdict import Verdict, answer_verdict
 
 if TYPE_CHECKING:
+    from pufferdp.bounds.units.secrets import SegmentSecret
+    from pufferdp.publish.answers.limits import Limit
     from pufferdp.publish.series import Series
 
 _QUICK_STATES: Final = 8
@@ -89,7 +88,7 @@ class Candidate:
     applies: bool
     """Whether the guarantee holds."""
     reason: str | None
-    """Why it does not apply."""
+    """Why it does not apply; None where it does."""
     calibration: Calibration | None
     """The noise; for per-record-dp it is shown even where it is not enough."""
     accuracy: Accuracy | None
@@ -156,6 +155,8 @@ class Plan(Ranking[Candidate]):
     @cached_property
     def limit(self) -> Limit | None:
         """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
+        from pufferdp.publish.answers.limits import limit_of  # a release does without it
+
         return None if self.problem.secret is not None else limit_of(self.problem)
 
     @cached_property
@@ -319,7 +320,7 @@ def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model
     prior = series.model(model)
     reading = series.reading(prior)
     reading.check(prior)
-    exact = read_exact(series.data, prior, query, reading.layout, reading.id)
+    exact = read_exact(series.data, prior, query, reading)
     return prior, exact.lengths, reading.is_part, exact.unobserved
 
 
@@ -327,8 +328,10 @@ def _segment_secret(
     secret: str | SegmentSecret | None, model: Model, lengths: Lengths, *, endless: bool
 ) -> SegmentSecret | None:
     """A secret in a segment of one of the chains; of a part the series goes on beside it."""
-    if secret is None or isinstance(secret, SegmentSecret):
+    if not isinstance(secret, str):
         return secret
+    from pufferdp.bounds.units.secrets import SegmentSecret  # most plans are not about a segment
+
     longest = max((length for length, _ in lengths), default=None)
     return SegmentSecret.parse(secret, model, None if endless else longest)
 
@@ -371,31 +374,22 @@ def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
+    calibration, reason = None, None
     try:
-        if problem.endless and not mechanism.holds_for_parts(problem):
-            raise NotApplicableError(UNOBSERVED if problem.unobserved else PART)
-        if problem.unit is not None and not mechanism.holds_for_units(problem):
-            raise NotApplicableError(f"is not worked out for {problem.unit.words} as the unit")
-        if problem.secret is not None and not mechanism.holds_for_secrets(problem):
-            raise NotApplicableError("protects the values of single records, not a segment or an event in it")
-        calibration, reason = mechanism.calibrate(problem), None
+        for what, why in problem.demands.items():
+            if not mechanism.hides(what, problem):
+                raise NotApplicableError(why)
+        calibration = mechanism.calibrate(problem)
     except NotApplicableError as error:
-        if not isinstance(mechanism, PerRecord):
-            return Candidate(
-                mechanism=mechanism.name,
-                applies=False,
-                reason=str(error),
-                calibration=None,
-                accuracy=None,
-                epsilon=problem.epsilon,
-            )
-        calibration, reason = mechanism.with_finding(problem, mechanism.nominal(problem)), str(error)
+        reason = str(error)
+        if isinstance(mechanism, PerRecord):
+            calibration = mechanism.with_finding(problem, mechanism.nominal(problem))
     return Candidate(
         mechanism=mechanism.name,
         applies=reason is None,
         reason=reason,
         calibration=calibration,
-        accuracy=calibration.distribution.accuracy(beta),
+        accuracy=None if calibration is None else calibration.distribution.accuracy(beta),
         epsilon=problem.epsilon,
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -16,21 +17,21 @@ from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterErro
 from pufferdp.basics.words import quoted_value
 from pufferdp.bounds.quilts.chains import WorstRecord
 from pufferdp.bounds.quilts.networks import NetworkQuilt
-from pufferdp.bounds.units.secrets import SegmentSecret
+from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
+from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.models.hidden import is_hidden
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.queries import BoundQuery, Query
+from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
-from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import LARGEST_SCALE, NoiseTable
 from pufferdp.publish.stated_reading import stated_lengths
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.charge import Charge
+    from pufferdp.bounds.units.secrets import SegmentSecret
 
 SEARCHED: Final = 5e-3
 """Relative: more than the tolerance of a search for noise (1e-3), on the machine of the release and on this one."""
@@ -105,13 +106,14 @@ class Problem:
                 secret.cells(self.domains)  # refuses names the model does not have
 
     @classmethod
-    def chains_stated(cls, certificate: Any, model: Model) -> dict[str, Any]:
-        """The chains and the adversary that a certificate states, as fields of a problem."""
-        data = certificate.data
+    def chains_stated(cls, certificate: Any) -> dict[str, Any]:
+        """The model, the chains, the adversary and the epsilon that a certificate states, as fields of a problem."""
+        data, guarantee = certificate.data, certificate.guarantee
         return {
-            "model": model,
+            "model": model_from_dict(certificate.model),
             "lengths": stated_lengths(data.lengths),
-            "adversary": checks.adversary(certificate.guarantee.adversary),
+            "epsilon": guarantee.epsilon,
+            "adversary": checks.adversary(guarantee.adversary),
             "part": data.part is True,
             "unobserved": data.dropped + data.unobserved > 0,
         }
@@ -127,13 +129,20 @@ class Problem:
             "unobserved": charge.facts.get("unobserved") is True,
         }
 
-    def chain_facts(self) -> dict[str, Any]:
-        """The chains, as the facts of a charge."""
-        return {
+    def charge(self, facts: Mapping[str, Any], **more: Any) -> Charge:
+        """A charge on these chains, under this model and for this adversary."""
+        chains = {
             "lengths": [list(pair) for pair in self.lengths],
             **({"part": True} if self.part else {}),
             **({"unobserved": True} if self.unobserved else {}),
         }
+        return Charge(
+            longest=self.charged_records,
+            facts={**facts, **chains},
+            model=model_digest(self.model),
+            adversary=str(self.adversary),
+            **more,
+        )
 
     @property
     def charged_records(self) -> int:
@@ -167,6 +176,18 @@ class Problem:
             return True
         given = any(chain.given_start is not None for chain in series.chains)
         return given or self.adversary is not Adversary.PUFFERFISH
+
+    @property
+    def demands(self) -> dict[str, str]:
+        """What noise must hide besides single records of the series read, and why a mechanism that does not is out."""
+        unit = "" if self.unit is None else f"is not worked out for {self.unit.words} as the unit"
+        segment = "protects the values of single records, not a segment or an event in it"
+        reasons = {
+            "parts": (UNOBSERVED if self.unobserved else PART) if self.endless else "",
+            "units": unit,
+            "secrets": segment if self.secret is not None else "",
+        }
+        return {what: reason for what, reason in reasons.items() if reason}
 
     @property
     def series_length(self) -> int:
@@ -267,7 +288,7 @@ class Problem:
         return str(record + 1) if records is None else records.records[record]
 
     def states_at(self, record: int) -> tuple[str, ...]:
-        """The states of a record."""
+        """The states that a record can be in."""
         return self.model.labels if self.model.domains is None else self.model.domains[record]
 
 
@@ -390,20 +411,15 @@ class Mechanism(ABC):
         """A faster mechanism that hardly ever needs more noise: where that one applies, plans leave this one out."""
         return None
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """Whether its noise is enough where the records are a part of an endless series (``Problem.endless``).
+    covers: Collection[str] = ()
+    """What its noise hides besides single records of the series that is read: ``units`` (all records of a period),
+    ``secrets`` (a segment, or an event in it), and ``parts``, where the records are a part of an endless series
+    (``Problem.endless``). It hides these where ``find`` looks at ``series_length`` and no other length, or lets all
+    records change that are read."""
 
-        It is where ``find`` looks at ``series_length`` and no other length, or lets all records change that are read.
-        """
-        return False
-
-    def holds_for_units(self, problem: Problem) -> bool:
-        """Whether its noise hides all records of a period at once (``Problem.unit``)."""
-        return False
-
-    def holds_for_secrets(self, problem: Problem) -> bool:
-        """Whether its noise hides a segment, or an event in it (``Problem.secret``)."""
-        return False
+    def hides(self, what: str, problem: Problem) -> bool:
+        """Whether its noise hides this of a problem; see ``covers``."""
+        return what in self.covers
 
     def find(self, problem: Problem) -> Calibrated:
         """σ and what it rests on; mechanisms that override ``calibrate`` need none. Raises NotApplicableError."""
@@ -441,6 +457,15 @@ def refuse_known_records(problem: Problem) -> None:
         raise NotApplicableError("holds only for an adversary who knows no record (pufferfish)")
 
 
+def check_series(model: Model, what: str) -> None:
+    """Refuse a model that is no series of states for what any DP algorithm may be."""
+    if series_of(model) is None:
+        raise NotApplicableError(
+            f"{what} needs a series of states (a chain, a clock, a hidden chain or a class of them): for records of "
+            "other models no curve says what every algorithm leaks; release one query at a time"
+        )
+
+
 def refuse_own_secrets(problem: Problem) -> None:
     """For mechanisms whose proof is for the values of single records."""
     if problem.secrets is not None:
@@ -457,3 +482,51 @@ def refuse_endless_search(problem: Problem) -> None:
         raise NotApplicableError(
             "is searched record by record from the first on, and the series has no end; curve-tight needs no more noise"
         )
+
+
+V = TypeVar("V")
+
+
+class Remembered(Generic[V]):
+    """The latest values by problem, and by whatever else they follow from.
+
+    Two problems are the same where their models are equal and they agree in everything else. So the model must
+    be frozen, or it could have changed meanwhile, and the query must not call a function, which need not do the same
+    twice: for others nothing is kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._latest, self._lock = most, dict[tuple[Problem, Hashable], V](), threading.Lock()
+
+    def get(
+        self, problem: Problem, more: Hashable, make: Callable[[], V], keep: Callable[[V], bool] | None = None
+    ) -> V:
+        """The value that was kept, or a new one, which is kept unless ``keep`` says otherwise. Errors are not kept."""
+        if not _never_changes(problem):
+            return make()
+        key = problem, more
+        with self._lock:
+            if key in self._latest:
+                self._latest[key] = value = self._latest.pop(key)  # the latest is the last
+                return value
+        value = make()
+        if keep is None or keep(value):
+            with self._lock:
+                self._latest[key] = value
+                if len(self._latest) > self._most:
+                    del self._latest[next(iter(self._latest))]
+        return value
+
+    def clear(self) -> None:
+        """Forget everything: for those who measure how long it takes to find anew."""
+        with self._lock:
+            self._latest.clear()
+
+
+def _never_changes(problem: Problem) -> bool:
+    try:
+        hash(problem)
+    except TypeError:  # secrets of one's own, or a table: nothing to look up by
+        return False
+    parameters = vars(type(problem.model)).get("__dataclass_params__")  # not those of a class it extends
+    return parameters is not None and parameters.frozen and not isinstance(problem.query, FunctionQuery)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -18,21 +18,17 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import Answer, Certificate
-from pufferdp.publish.answers.estimate import ModelEstimate
-from pufferdp.publish.answers.intervals import Intervals, intervals
-from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
+from pufferdp.publish.answers.estimate import Intervals, ModelEstimate, intervals
+from pufferdp.publish.answers.kind import KIND, AnswerProblem
 from pufferdp.publish.answers.mechanisms import MECHANISMS
-from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.problem import Calibration, Problem
 from pufferdp.publish.answers.queries import CountQuery, FunctionQuery, NumberQuery, Query
 from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
 from pufferdp.publish.noise import Sampler, draw
 from pufferdp.publish.pipeline import Charged, OddsPublication
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
-from pufferdp.publish.series import Run, Series
+from pufferdp.publish.series import Series
 from pufferdp.publish.verdict import Verdict, certified_verdict
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,36 +82,28 @@ def release(
     *,
     model: ModelLike,
     query: Query | str,
-    epsilon: float,
     adversary: str = "bdp",
     secrets: SecretsLike | None = None,
     clip: tuple[float, float] | None = None,
-    mechanism: str | None = None,
-    beta: float = 0.05,
-    delta: float = 0.0,
     unit: str | int | Unit | None = None,
-    **run: Unpack[Run],
+    **asked: Any,
 ) -> Release:
-    """Release one answer; the parameters are those of ``pufferdp.release``."""
+    """Release one answer; the parameters are those of ``pufferdp.release``, and the fields of a publication."""
     prior = series.model(model)
     return AnswerPublication(
         data=series.data,
         model=prior,
         reading=series.reading(prior),
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
-        epsilon=epsilon,
         adversary=checks.adversary(adversary),
         secrets=as_secrets(secrets),
-        mechanism=mechanism,
-        beta=beta,
-        delta=delta,
         unit=None if unit is None else Unit.of(unit, prior),
-        **run,
+        **asked,
     ).publish()
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerPublication(OddsPublication[AnswerProblem, AnswerNoise, Exact, Release]):
+class AnswerPublication(OddsPublication[AnswerProblem, Calibration, Exact, Release]):
     """One answer on its way out."""
 
     query: Query
@@ -145,13 +133,12 @@ class AnswerPublication(OddsPublication[AnswerProblem, AnswerNoise, Exact, Relea
             self._problem_for(() if known else ((1, 1),))
         checks.probability(self.beta, "beta")
         check_mechanism(self.mechanism)
-        self.reading.check(self.model)
-        self.reading.check_unit(self.unit)
+        self.reading.check(self.model, self.unit)
 
     def read(self) -> Exact:
         """The exact counts; they stay inside the publication."""
         self.progress("reading")
-        return read_exact(self.data, self.model, self.query, self.reading.layout, self.reading.id)
+        return read_exact(self.data, self.model, self.query, self.reading)
 
     def problem(self, exact: Exact) -> AnswerProblem:
         """For the chains that were read."""
@@ -172,16 +159,16 @@ class AnswerPublication(OddsPublication[AnswerProblem, AnswerNoise, Exact, Relea
             unit=self.unit,
         )
 
-    def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:
+    def solve(self, problem: AnswerProblem, exact: Exact) -> Calibration:
         """The noise; a mechanism that is named must apply."""
         try:
             return super().solve(problem, exact)
         except NotApplicableError as error:
             raise NotApplicableError(f"{error}; leave mechanism= out", value=error.value) from None
 
-    def draw(self, problem: AnswerProblem, solution: AnswerNoise, exact: Exact, charged: Charged) -> Release:
+    def draw(self, problem: AnswerProblem, solution: Calibration, exact: Exact, charged: Charged) -> Release:
         """The noisy answer with its certificate; hardly any noise only where the model allows the data."""
-        if solution.calibration.nearly_exact(self.epsilon):
+        if solution.nearly_exact(self.epsilon):
             refuse_impossible(self.model, exact)
         self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
@@ -205,8 +192,8 @@ def check_mechanism(name: str | None) -> None:
         raise QueryError(f"mechanism is {name!r}; it must be one of {', '.join(known)}{hint}", value=name)
 
 
-def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) -> Answer:
-    distribution, query = noise.calibration.distribution, problem.query
+def _noisy(problem: Problem, noise: Calibration, read: Exact, sampler: Sampler) -> Answer:
+    distribution, query = noise.distribution, problem.query
     if isinstance(query, CountQuery):
         return draw(distribution, [read.histogram[problem.model.labels.index(query.state)]], sampler)[0]
     if query.each_state:
@@ -220,8 +207,8 @@ def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) 
     # The least possible answer is public: without it the exact answer is no larger than the range of answers, and
     # rounding it to a double adds little to its moves. The noise covers what it adds.
     least, most = problem.answer_range
-    gaussian = noise.calibration.approximation
-    spread = noise.calibration.sigma if gaussian is None else distribution.scale / gaussian.move
+    gaussian = noise.approximation
+    spread = noise.sigma if gaussian is None else distribution.scale / gaussian.move
     more = 2 * math.ulp(most - least) * (spread + 2 / problem.epsilon)
     wider = replace(distribution, scale=distribution.scale + more if distribution.scale else 0.0)
     above = draw(wider, [float(exact - Fraction(least))], sampler)[0]

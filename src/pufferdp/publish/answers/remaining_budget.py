@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import BudgetError
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.ledger.refusals import Remaining, down
-from pufferdp.publish.answers.kind import charge_of
+from pufferdp.publish.answers.kind import KIND, AnswerProblem
 from pufferdp.publish.answers.plan import Plan
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ class RemainingBudget:
         fits, refused = list[str](), list[str]()
         with Ledger(self.place) as ledger:
             for candidate in plan.candidates:
-                if candidate.applies:
-                    charge = replace(charge_of(plan.problem, candidate), ranges=self.ranges)
+                if candidate.applies and candidate.calibration is not None:
+                    problem = AnswerProblem(problem=plan.problem, ranges=self.ranges)
+                    charge = KIND.charge(problem, candidate.calibration)
                     (fits if ledger.would_refuse(self.dataset, charge) is None else refused).append(candidate.mechanism)
         words = f"Data set {self.dataset!r} has a DP loss of {down(self.remaining.dp_loss)} left for these records."
         words += f" In the budget: {', '.join(fits) or 'none'}."

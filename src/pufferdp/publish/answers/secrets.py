@@ -30,7 +30,7 @@ class Domains(Protocol):
     """What a secret must know of a model: which records there are and which states each has."""
 
     def position(self, record: str) -> int:
-        """Where a record stands."""
+        """The position of a record, counted from 0."""
 
     def states_of(self, position: int) -> tuple[str, ...]:
         """The states of the record that stands there."""
@@ -147,8 +147,8 @@ class Secrets:
         if twice:
             raise ModelError(f"secret {twice[0]!r} is named twice; every secret needs its own name", value=twice[0])
         for pair in self.pairs:
-            if isinstance(pair, str) or len(pair) != 2:
-                raise ModelError(f"a pair is {pair!r}; it must be two names of secrets", value=pair)
+            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+                raise ModelError(f"a pair is {found_text(pair)}; it must be a list of two names of secrets", value=pair)
         pairs = tuple((str(a), str(b)) for a, b in self.pairs)
         if not pairs:
             raise ModelError(
@@ -184,12 +184,9 @@ class Secrets:
             )
         if not isinstance(pairs, Sequence) or isinstance(pairs, str):
             raise ModelError(f"pairs is {found_text(pairs)}; it must be a list of pairs of names", value=pairs)
-        for pair in pairs:
-            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-                raise ModelError(f"a pair is {found_text(pair)}; it must be a list of two names of secrets", value=pair)
         return cls(
             secrets=tuple(Secret(name=name, when=when) for name, when in named.items()),
-            pairs=tuple((a, b) for a, b in pairs),
+            pairs=tuple(pairs),
         )
 
     def to_dict(self) -> dict[str, Any]:

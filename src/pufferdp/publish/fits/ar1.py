@@ -21,7 +21,7 @@ from pufferdp.publish.fits.checks import Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
-from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.reading import Reading
 
 _GRID: Final = 4001
 _EDGE: Final = 1e-4
@@ -39,8 +39,8 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
     if confidence is not None:
         confidence = checks.probability(confidence, "confidence")
     # How an ar1 series is read does not depend on its numbers, so any one says what is refused.
-    layout = reading.check(Ar1(coefficient=0.0))
-    read = read_number_series(data, layout)
+    reading.check(Ar1(coefficient=0.0))
+    read, layout = read_number_series(data, reading), reading
     step = _usual_step(read)
     series = _split(read, step)
     likelihood = Ar1Likelihood.of(series)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Unpack
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -20,7 +20,7 @@ from pufferdp.publish.answers.queries import CountQuery, Query
 from pufferdp.publish.fits.effective import Observations, RicherFamily, measure_leakage, noise_scales, with_checks
 from pufferdp.publish.model_checks import KEY, CheckedGuarantee, EffectiveLeakage
 from pufferdp.publish.reading import read_keyed
-from pufferdp.publish.series import Series
+from pufferdp.publish.series import Series, SeriesOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +76,10 @@ def check(
     model: ModelLike,
     query: str | Query | None = None,
     *,
-    column: str | Sequence[str] | None = None,
-    order: str | None = None,
-    by: str | None = None,
-    missing: str = "refuse",
     epsilon: float = 1.0,
     calibrate: str | None = None,
     progress: Progress | None = None,
+    **options: Unpack[SeriesOptions],
 ) -> ModelCheck:
     """Compare a model with data that it was not fitted on, or on which it will be used.
 
@@ -93,18 +90,16 @@ def check(
         data: a Series, or what it is made of, as for ``release``.
         model: the model of a series of states: a model, the path of its file, its content, or a fit.
         query: a count, such as ``"count:active"``; by default the count of every state, of which the worst is kept.
-        column: the column with states or numbers.
-        order: the column to sort by, or ``"rows"``, as in ``Series``.
-        by: the column with the person of each record.
-        missing: what to do with missing values, as in ``Series``.
         epsilon: the guarantee for which the noise is planned.
         calibrate: ``"data"`` widens the noise until the estimate is at most epsilon; releases from the model follow it.
         progress: called with a few words before each step.
+        options: how the data are read, as for ``Series``.
     """
+    checks.refuse_unknown(options, SeriesOptions)
     report, epsilon = progress or silent, checks.epsilon(epsilon)
     if calibrate not in (None, "data"):
         raise ParameterError(f"calibrate is {calibrate!r}; it must be 'data'", value=calibrate)
-    series = Series.of(data, column=column, order=order, by=by, missing=missing)
+    series = Series.of(data, **options)
     plain = _without_checks(series.model(model))
     states = _counted_states(plain, query)
     report("reading")
@@ -158,9 +153,9 @@ def _observations(series: Series, model: Model) -> tuple[Observations, Lengths]:
     """The records, and the longest series for which noise is planned."""
     reading = series.reading(model)
     reading.check(model)
-    exact, keyed = read_keyed(series.data, model, reading.layout, None)
-    hours = None if keyed.ticks is None else keyed.ticks // (3600 * keyed.ticks_per_second)
-    observations = Observations(codes=keyed.codes, joined=keyed.joined, persons=keyed.persons, hours=hours)
+    exact, keyed = read_keyed(series.data, model, reading, None)
+    times = None if keyed.ticks is None else keyed.ticks // (keyed.ticks_per_second // 1_000_000)
+    observations = Observations(codes=keyed.codes, joined=keyed.joined, persons=keyed.persons, times=times)
     return observations, ((max(length for length, _ in exact.lengths), 1),)
 
 

@@ -24,9 +24,10 @@ from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.fits.checks import HOURS
 from pufferdp.publish.fits.coverage import estimate_coverage
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden
-from pufferdp.publish.fits.families import Comparison, Rival
+from pufferdp.publish.fits.families import RULES, Comparison, FamilyScore, Rival, day_steps
 from pufferdp.publish.fits.leakage_estimate import HiddenChain, LeakageEstimate, estimate_leakage, held_out_bits
 from pufferdp.publish.fits.lower_bound import Codes, Records, lower_bound, number_blocks
 from pufferdp.publish.model_checks import EffectiveLeakage
@@ -43,19 +44,24 @@ class Observations:
     joined: Mask
     """Whether a record comes one time step after the record before it."""
     persons: Codes
-    hours: Codes | None
-    """Hours since 1970; None where the order column holds no times."""
+    times: Codes | None
+    """Microseconds since 1970; None where the order column holds no times."""
 
     @classmethod
     def of(cls, path: StatePath, states: Sequence[int]) -> Observations:
         """The records of a path whose states the model has, in numbers of the model's states."""
         place = np.full(max(int(path.codes.max(initial=0)), *states) + 1, -1)
         place[list(states)] = np.arange(len(states))
-        everything = cls(codes=place[path.codes], joined=path.joined, persons=path.persons, hours=path.hours)
+        everything = cls(codes=place[path.codes], joined=path.joined, persons=path.persons, times=path.microseconds)
         return everything.take(everything.codes >= 0)
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @property
+    def hours(self) -> Codes | None:
+        """Hours since 1970; None where the order column holds no times."""
+        return None if self.times is None else self.times // 3_600_000_000
 
     @property
     def has_people(self) -> bool:
@@ -74,8 +80,8 @@ class Observations:
     def take(self, chosen: Mask) -> Observations:
         """Some of the records; a record is joined to the one before it where both were taken."""
         joined = self.joined & np.concatenate([[False], chosen[:-1]])
-        hours = None if self.hours is None else self.hours[chosen]
-        return Observations(codes=self.codes[chosen], joined=joined[chosen], persons=self.persons[chosen], hours=hours)
+        times = None if self.times is None else self.times[chosen]
+        return Observations(codes=self.codes[chosen], joined=joined[chosen], persons=self.persons[chosen], times=times)
 
     @property
     def records(self) -> Records:
@@ -88,6 +94,22 @@ class Observations:
     def series(self) -> list[Codes]:
         """The records in runs without an interruption."""
         return np.split(self.codes, np.flatnonzero(~self.joined)[1:])
+
+    def observed(self, model: SeriesModel) -> Observed:
+        """The records for a fit; with their time step of the day where there are days enough for a rhythm."""
+        step, day = day_steps(model.step)
+        if step is None or day is None or self.times is None or self.hours is None:
+            return Observed(series=self.series, values=model.size)
+        if day % HOURS or len(np.unique(self.hours // HOURS)) < RULES.days:
+            return Observed(series=self.series, values=model.size)
+        first = self.times[~self.joined] // step % day
+        return Observed(series=self.series, values=model.size, first_slots=first.tolist(), period=day)
+
+    def slots_of_day(self, tables: int) -> Codes:
+        """The table that leads from each record to the next, where tables share the day."""
+        if tables == 1 or self.hours is None:
+            return np.zeros(len(self), dtype=np.int64)
+        return np.asarray(self.hours % HOURS * tables // HOURS)
 
     def slots(self, model: Model, tables: int) -> Codes:
         """The table of a time-of-day model that leads from each record to the next."""
@@ -153,8 +175,7 @@ def _leakage_to_rival(
     """The effective leakage to an adversary who uses a time-of-day family, whose matrices share the 24 hours."""
     found = replace(prove_leakage(data, model, scales, epsilon), family=rival.name, gain=rival.gain, z=rival.z)
     held, chain = data.take(data.held_out), _hidden(rival.estimate)
-    assert held.hours is not None  # time of day was compared
-    estimate = estimate_leakage(chain, held.records, held.hours % 24 * len(chain.tables) // 24, scales)
+    estimate = estimate_leakage(chain, held.records, held.slots_of_day(len(chain.tables)), scales)
     return found if estimate is None else _with_estimate(found, estimate)
 
 
@@ -223,25 +244,37 @@ class RicherFamily:
     """The gain divided by its standard error over blocks."""
 
     @classmethod
-    def of(cls, data: Observations, model: Model, most: int = 3) -> RicherFamily:
-        """The richer family, of up to ``most`` hidden states a value, with the fewest held-out bits."""
-        held = data.take(data.held_out)
-        records = held.records
-        teaching = Observed(series=data.take(~data.held_out).series, values=model.size)
-        base = hidden_chain(model) or _hidden(fit_hidden(teaching, 1))
-        bits = held_out_bits(base, records, held.slots(model, len(base.tables)))
-        best: RicherFamily | None = None
-        estimate: Estimate | None = None
-        for kinds in range(2, most + 1):
-            estimate = fit_hidden(teaching, kinds, begin=estimate)
-            rich = _hidden(estimate)
-            saved = bits - held_out_bits(rich, records, np.zeros_like(held.codes))
-            gain, z = _clustered(saved, np.bincount(records.blocks))
-            family = f"{kinds} hidden states for each value"
-            if best is None or gain > best.gain:
-                best = cls(model=model, data=data, family=family, rich=rich, gain=gain, z=z)
-        assert best is not None
-        return best
+    def of(cls, data: Observations, model: SeriesModel, most: int = 3) -> RicherFamily:
+        """The family of up to ``most`` hidden states a value, by time of day or not, with the fewest held-out bits.
+
+        It is compared with the model, and with the model's own family fitted on the same half: a model from other
+        data may predict as badly as a family that is too small. It counts in the second comparison only if it is not
+        significantly worse than the model.
+        """
+        held, teaching = data.take(data.held_out), data.take(~data.held_out).observed(model)
+        records, sizes = held.records, np.bincount(held.records.blocks)
+
+        def bits(chain: HiddenChain) -> Floats:
+            return held_out_bits(chain, records, held.slots_of_day(len(chain.tables)))
+
+        in_use = hidden_chain(model)
+        kinds = 1 if in_use is None else min(int(np.bincount(in_use.of).max()), most + 1)
+        own = kinds, HOURS if in_use is not None and len(in_use.tables) > 1 and teaching.period > 1 else 1
+        families = [(many, 1) for many in range(1, max(most, kinds) + 1)]
+        if teaching.period > 1:
+            large = len(data) / (RULES.records_a_slot_row * model.size * HOURS)
+            families += [(many, HOURS) for many, _ in families if many <= large or (many, HOURS) == own]
+        estimates: dict[tuple[int, int], Estimate] = {}
+        for many, slots in families:
+            begin = estimates.get((many, 1) if slots > 1 else (many - 1, 1))
+            estimates[many, slots] = fit_hidden(teaching, many, slots=slots, begin=begin)
+        needed = {family: bits(_hidden(estimate)) for family, estimate in estimates.items()}
+        best = min(needed, key=lambda family: float(needed[family].sum()))
+        used = needed[own] if in_use is None else held_out_bits(in_use, records, held.slots(model, len(in_use.tables)))
+        against_model, against_own = (_clustered(other - needed[best], sizes) for other in (used, needed[own]))
+        gain, z = against_own if against_own[1] > against_model[1] > -2 else against_model
+        name = FamilyScore.of(model.size, *best).name
+        return cls(model=model, data=data, family=name, rich=_hidden(estimates[best]), gain=gain, z=z)
 
     def leakage(self, scales: Mapping[int, float], epsilon: float) -> EffectiveLeakage:
         """The effective leakage of counts with noise of these scales, which guarantee epsilon under the model."""
@@ -250,7 +283,7 @@ class RicherFamily:
         if self.z <= 2:
             return found
         held = self.data.take(self.data.held_out)
-        estimate = estimate_leakage(self.rich, held.records, np.zeros_like(held.codes), scales)
+        estimate = estimate_leakage(self.rich, held.records, held.slots_of_day(len(self.rich.tables)), scales)
         return found if estimate is None else _with_estimate(found, estimate)
 
 

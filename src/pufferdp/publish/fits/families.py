@@ -18,6 +18,7 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.hidden.potential import has_few_pairs
 from pufferdp.data.series import StatePath
+from pufferdp.models.clock import distance_amount
 from pufferdp.models.recursions.filtering import Codes
 from pufferdp.publish.fits.expectation import Estimate, Observed, fit_hidden, log_scores
 
@@ -80,6 +81,13 @@ class FamilyScore:
     """The scale of the noise on a count at epsilon 1, where it was computed."""
     effective: float | None = None
     """The estimated leakage of that noise on held-out records, where it was computed."""
+
+    @classmethod
+    def of(cls, values: int, kinds: int, slots: int) -> FamilyScore:
+        """A family for so many record values, before it is fitted."""
+        timed = slots > 1
+        family = ("clock" if timed else "chain") if kinds == 1 else "hidden by time of day" if timed else "hidden"
+        return cls(family=family, kinds=kinds, slots=slots, internal_states=kinds * values)
 
     @property
     def name(self) -> str:
@@ -338,11 +346,9 @@ class FamilyChoice:
         return out
 
     def _empty_score(self, kinds: int, slots: int) -> FamilyScore:
-        timed = slots > 1
-        family = ("clock" if timed else "chain") if kinds == 1 else "hidden by time of day" if timed else "hidden"
-        hidden = kinds * self.history.observed.values
-        bounded = kinds == 1 or has_few_pairs(hidden, self.history.observed.period if timed else 1)
-        return FamilyScore(family=family, kinds=kinds, slots=slots, internal_states=hidden, bounded=bounded)
+        score = FamilyScore.of(self.history.observed.values, kinds, slots)
+        period = self.history.observed.period if slots > 1 else 1
+        return replace(score, bounded=kinds == 1 or has_few_pairs(score.internal_states, period))
 
     def _why_not(self, kinds: int, slots: int) -> str:
         """Why a family is not fitted; empty where it is."""
@@ -389,6 +395,16 @@ def _rival(chosen: _Scored, families: Sequence[_Scored], clusters: Codes) -> Riv
     saved = chosen.bits - best.bits
     z = _z(saved, clusters)
     return Rival(name=best.score.name, estimate=best.estimate, gain=float(saved.mean()), z=z) if z > 2 else None
+
+
+def day_steps(step: str | float | None) -> tuple[int | None, int | None]:
+    """Microseconds between records, and how many of these steps make a day; None without a whole number of them."""
+    if not isinstance(step, str):
+        return None, None
+    amount, _ = distance_amount(step)
+    day, _ = distance_amount("24h")
+    whole = amount.denominator == 1 and (day / amount).denominator == 1
+    return (int(amount), int(day / amount)) if whole else (None, None)
 
 
 def _mean(values: Floats, clusters: Codes) -> tuple[float, float]:

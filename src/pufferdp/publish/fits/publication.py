@@ -27,7 +27,7 @@ from pufferdp.models.ar1 import Ar1
 from pufferdp.models.bins import Bins, bins_text, parse_bins
 from pufferdp.models.chain import MarkovChain, SeriesModel, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
-from pufferdp.models.clock import MarkovClock, distance_amount, rhythm_of, share_evenly, slot_name
+from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.fits.ar1 import fit_ar1
@@ -45,13 +45,15 @@ from pufferdp.publish.fits.families import (
     FamilyChoice,
     FamilyScore,
     History,
+    day_steps,
 )
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
 from pufferdp.publish.model_checks import KEY
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, Publication
+from pufferdp.publish.reading import Reading
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
@@ -388,7 +390,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 parse_bins(self.bins)  # a bare width would take its range from the data
         elif self.account.has_ledger:
             raise ParameterError("ledger is given, but the fit is not private: say what it may spend with dp_epsilon=")
-        layout = self.reading.layout
+        layout = self.reading
         if column_pair(layout.column) is not None and self.bins is not None:
             raise ParameterError(
                 f"column is {layout.column!r} and bins are given; pairs are of states: leave one of them out",
@@ -420,7 +422,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def read(self) -> Counted:
         """The exact counts of states and transitions."""
         self.progress("reading")
-        layout = self.reading.layout
+        layout = self.reading
         series = open_series(self.data, layout)
         step, off_step = self.usual_step(series)
         if step is not None:
@@ -491,7 +493,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         if note or family.name not in ("auto", "hidden") or not kept:
             return replace(family, name="chain") if family.name == "auto" else family, Comparison(note=note), None
         self.progress("comparing families")
-        microseconds, period = _day_steps(series, step)
+        timed_order = series.table.ticks in ("us", "ns")
+        microseconds, period = day_steps(step) if timed_order else (None, None)
         if family.clock is not None and step is None:
             raise self._no_step()
         slots = 24 if family.clock is None else rhythm_of(family.clock)[0]
@@ -749,16 +752,6 @@ def _names_in(states: object) -> bool:
     if isinstance(states, (str, Mapping)) or not isinstance(states, Iterable):
         return False
     return all(isinstance(name, (str, int, float, np.generic)) for name in states)
-
-
-def _day_steps(series: OpenSeries, step: str | float | None) -> tuple[int | None, int | None]:
-    """Microseconds between records, and how many of these steps make a day; None without times or a whole number."""
-    if not isinstance(step, str) or series.table.ticks not in ("us", "ns"):
-        return None, None
-    amount, _ = distance_amount(step)
-    day, _ = distance_amount("24h")
-    whole = amount.denominator == 1 and (day / amount).denominator == 1
-    return (int(amount), int(day / amount)) if whole else (None, None)
 
 
 def count_runs(paths: Sequence[npt.NDArray[np.int64]], k: int, order: int) -> npt.NDArray[np.int64]:

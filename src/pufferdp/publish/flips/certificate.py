@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -10,7 +10,6 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import SeriesModel
 from pufferdp.publish.certificate import (
     GOES_ON,
-    SECRETS,
     CertificatePart,
     Guarantee,
     SealedCertificate,
@@ -74,20 +73,11 @@ class SeriesCertificate(SealedCertificate):
     once: str
 
 
-def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> dict[str, Any]:
-    """The guarantee of a privatised series, or of a part of one."""
+def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> str:
+    """The guarantee of a privatised series, or of a part of one, in words."""
     between = "any two values of any single record"
-    return {
-        "adversary": str(adversary),
-        "knows": adversary.knows,
-        "epsilon": epsilon,
-        "secrets": SECRETS,
-        "framework": None,
-        "statement": (
-            odds_guarantee("this series", between, epsilon, adversary.knows, single=model.single)
-            + (f" {GOES_ON}" if part else "")
-        ),
-    }
+    words = odds_guarantee("this series", between, epsilon, adversary.knows, single=model.single)
+    return words + (f" {GOES_ON}" if part else "")
 
 
 def series_once(row: object) -> str:

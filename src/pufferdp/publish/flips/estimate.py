@@ -215,13 +215,6 @@ def estimate(
     return found
 
 
-def estimate_flips(
-    data: object, certificate: SeriesCertificate | dict[str, Any], *, confidence: float = 0.95
-) -> FlipEstimate:
-    """Counts, frequencies and transitions of one true series: ``estimate`` for a single device."""
-    return estimate(data, certificate, confidence=confidence)
-
-
 def posterior_of_flips(
     data: object, certificate: SeriesCertificate | dict[str, Any], *, model: MarkovChain | None = None
 ) -> list[Floats]:

@@ -33,17 +33,16 @@ from pufferdp.basics.errors import NotApplicableError
 BERRY_ESSEEN: Final = 0.56
 _DROPPED: Final = 1e-12
 """Mass of a binomial that is not summed, and counted as if it were all in the tail."""
-_SINGULAR: Final = 1e12
 _STEPS: Final = 2001
 """Shares that a test of transitions tries."""
 Ints = npt.NDArray[np.int64]
 
 
-def inverse_of(channel: Matrix) -> Floats:
-    """The inverse of a channel; refused where states look the same in the output."""
+def inverse_of(channel: Matrix, singular: float = 1e12) -> Floats:
+    """The inverse of a channel; refused where states look the same in the output, by its condition number."""
     matrix = np.asarray(channel, dtype=float)
     square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
-    if not square or not np.isfinite(matrix).all() or np.linalg.cond(matrix) > _SINGULAR:
+    if not square or not np.isfinite(matrix).all() or np.linalg.cond(matrix) > singular:
         raise NotApplicableError(
             "the channel cannot be inverted: some states look the same in the output, so nothing can be said of how "
             "many records are in each; flip the data with a larger epsilon"
@@ -65,7 +64,7 @@ class ChannelOutputs:
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """The number of records that passed the channel."""
         return int(self.outputs.sum())
 
     @cached_property

@@ -12,12 +12,12 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge, flip_charge, noise_chain
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.certificate import SERIES_SCHEMA
+from pufferdp.publish.certificate import SERIES_SCHEMA, guarantee_part
 from pufferdp.publish.flips.certificate import (
     BRACKET,
     SeriesCertificate,
@@ -28,7 +28,6 @@ from pufferdp.publish.flips.certificate import (
 from pufferdp.publish.flips.plan import (
     NOISE_CHAIN,
     THEOREMS,
-    ConstantAnswer,
     FlipDesign,
     describe,
     describe_noise,
@@ -40,8 +39,7 @@ from pufferdp.publish.flips.plan import (
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.noise import ROUNDING, ChainShares
-from pufferdp.publish.pipeline import Reading, check_stated
-from pufferdp.publish.reading import assumption_text, moves_fact
+from pufferdp.publish.reading import Reading, assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 
 Thresholds = tuple[tuple[int, ...], ...]
@@ -66,7 +64,7 @@ class FlipProblem:
     """Whether the series goes on before and after what was read; the length is None then. Flips of a part are those of
     the whole series, all but some of them left out, so that they leak no more."""
     ranges: Ranges = EVERYTHING
-    """Which records were read."""
+    """Which records were read, by time and by person."""
 
 
 class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
@@ -87,23 +85,12 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         model = model_from_dict(c.model)
         if c.mechanism.name not in THEOREMS:
             raise CertificateError(f"mechanism {c.mechanism.name!r} is not known to this version")
+        part, lost = c.data.part is True, c.data.dropped + c.data.unobserved
         longest = max((length for length, _ in stated_lengths(c.data.lengths)), default=0)
-        if c.channel.length is not None and c.channel.length < longest:
-            raise CertificateError(
-                f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
-            )
-        part = c.data.part is True
-        lost = c.data.dropped + c.data.unobserved
-        if lost and c.channel.length is not None:
-            raise CertificateError(
-                f"the loss is for series of {c.channel.length} records, and {lost} are missing between those read"
-            )
-        if part and c.channel.length is not None:
-            raise CertificateError(
-                f"the loss is for series of {c.channel.length} records, and this one goes on before and after what was "
-                "read"
-            )
-        check_stated(c.data, model)
+        if c.channel.length is not None and (part or lost or c.channel.length < longest):
+            longer = f"{lost} are missing between those read" if lost else f"the data has a chain of {longest}"
+            longer = "this one goes on before and after what was read" if part else longer
+            raise CertificateError(f"the loss is for series of {c.channel.length} records, and {longer}")
         noise = _stated_noise(c)
         return FlipProblem(
             model=model,
@@ -130,13 +117,13 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     def content(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> dict[str, Any]:
         """The content of the certificate, made from the design."""
         design = solution
-        guarantee = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
+        words = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
         checked = CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary)
-        guarantee["statement"] += assumption_text(made.data) + checked.misfit
+        words += assumption_text(made.data) + checked.misfit
         records = sum(length * count for length, count in made.data["lengths"])
         return {
             **self.common(problem, solution, made, design.model, checked=checked),
-            "guarantee": guarantee,
+            "guarantee": guarantee_part(design.adversary, design.epsilon, words),
             "mechanism": {"name": design.mechanism, "theorem": THEOREMS[design.mechanism]},
             "channel": {
                 "matrix": design.channel.tolist(),
@@ -158,16 +145,11 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         return chains == 1 and certificate["channel"]["length"] is None
 
     def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
-        """The channel and the guarantee."""
-        channel, guarantee = certificate["channel"], certificate["guarantee"]
-        rows, constant = channel["matrix"], ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))
+        """The channel and the guarantee, with the numbers that are stated."""
+        design = self.solve(self.problem(SeriesCertificate.model_validate(certificate)), silent)
         return {
-            "rho": [rows[0][1], rows[1][0]] if len(rows) == 2 else rows,
-            **{key: channel[key] for key in ("loss", "expected_noise", "dp_loss", "length")},
-            "mechanism": certificate["mechanism"]["name"],
-            **{key: guarantee[key] for key in ("epsilon", "adversary")},
-            "labels": certificate["labels"],
-            "constant": {"state": constant.state, "error": constant.error},
+            **design.to_dict(),
+            **{key: certificate["channel"][key] for key in ("loss", "expected_noise", "dp_loss")},
         }
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charge:

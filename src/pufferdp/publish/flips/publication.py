@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Unpack
+from typing import Any, BinaryIO, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -38,20 +38,19 @@ from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
 from pufferdp.publish.noise import ChainShares, Sampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Charged, E, OddsPublication, Reading, reason_of
+from pufferdp.publish.pipeline import Charged, E, OddsPublication, reason_of
 from pufferdp.publish.reading import (
+    Reading,
     check_moves,
     check_people,
     check_restarts,
     check_start,
     coding_of,
+    facts_of,
     histogram_of,
     refuse_moves,
 )
 from pufferdp.publish.series import ReleaseOptions, as_asked, run_of
-
-if TYPE_CHECKING:
-    pass
 from pufferdp.publish.series_file import SeriesFile
 
 _TRIES: Final = 4
@@ -164,7 +163,7 @@ def flip_stream(
             rows_in_order=order == ROWS,
             by=options.get("by"),
             missing=options.get("missing", "refuse"),
-            model=as_model(model),
+            step=as_model(model).step,
             first=options.get("first"),
             last=options.get("last"),
         ),
@@ -178,7 +177,7 @@ def flip_stream(
 
 @dataclass(frozen=True, kw_only=True)
 class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
-    """A series on its way out."""
+    """A series that is about to be privatised."""
 
     model: SeriesModel
     optimise: bool = False
@@ -190,7 +189,7 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
 
     @property
     def coding(self) -> Coding:
-        """How cells become states."""
+        """How cells of the column become states."""
         return coding_of(self.model)
 
     def check(self) -> None:
@@ -287,7 +286,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
     def read(self) -> tuple[Counts, FileRows | None]:
         """The counts of the states, and the rows of a file as they are written."""
         self.progress("reading")
-        layout = self.reading.layout
+        layout = self.reading
         file = FileRows.of(self.data, layout) if isinstance(self.data, (str, os.PathLike)) else None
         # A file without an order or people is read once; otherwise the order is needed as times, and as it is written.
         once = file is not None and layout.order is None and layout.by is None
@@ -322,7 +321,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         counts, file = exact
         states = None
         if file is None:
-            states = self.flipper(solution)(row_codes(self.data, self.reading.layout, self.coding))
+            states = self.flipper(solution)(row_codes(self.data, self.reading, self.coding))
         elif self.out is None:
             flipped = self.flipper(solution)
             states = np.concatenate([flipped(codes) for codes in file.chunks(self.coding)])
@@ -330,7 +329,8 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
             coding, labels, rows = self.coding, self.model.labels, file
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
         with charged.certifying(states, lambda: _where(self.out)):
-            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
+            missing, unobserved = counts.missing, counts.unobserved
+            facts = facts_of(self.reading, self.model, counts.lengths, missing, counts.ranges, unobserved)
             made = self.made(facts, charged)
             flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
@@ -390,7 +390,7 @@ class FlipStream(FlipPublication[None]):
                 change_lines(
                     self.source,
                     self.sink,
-                    self.reading.layout,
+                    self.reading,
                     self.coding,
                     self.model.labels,
                     self.flipper(solution),
@@ -415,7 +415,8 @@ class FlipStream(FlipPublication[None]):
         ) from _shown(broken)
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
-        facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.unobserved)
+        lengths, missing = ((passed.records, 1),), passed.missing
+        facts = facts_of(self.reading, self.model, lengths, missing, problem.ranges, passed.unobserved)
         made = self.made(facts, receipt)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
 

@@ -32,7 +32,7 @@ class FlowGuarantee(CertificatePart):
 
 
 class FlowQueryPart(CertificatePart):
-    """What was asked."""
+    """The flow that was asked for."""
 
     name: Literal["flow"]
     transitions: int = Field(ge=1, description="n, in all chains together")

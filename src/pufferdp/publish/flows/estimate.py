@@ -17,6 +17,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.bounds.orbits import dobrushin
 from pufferdp.models.chain import MarkovChain, irreducible_distribution
 from pufferdp.models.simulate import seeded
+from pufferdp.publish.answers.estimate import PROBABILITY
 from pufferdp.publish.fits.publication import states_with_rows
 from pufferdp.publish.flows.problem import repaired
 from pufferdp.publish.noise import NoiseDistribution
@@ -24,11 +25,11 @@ from pufferdp.publish.verdict import NOT_ESTIMABLE, estimable_share
 
 Table = tuple[tuple[float | None, ...], ...]
 
-COVERAGE: Final = 0.95
+COVERAGE: Final = PROBABILITY
 _CELL: Final = ("value", "low", "high", "reason")
 _SEED: Final = 88
-_MOST: Final = 400
-_CELLS: Final = 400_000
+_MOST_DRAWS: Final = 400
+_MOST_NUMBERS: Final = 1000 * _MOST_DRAWS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class Range:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no value."""
+        """Why there is no value; None where there is one."""
         undetermined = "not estimable: the released flow does not determine it"
         return None if self.value is not None else undetermined if self.low is None else NOT_ESTIMABLE
 
@@ -78,7 +79,7 @@ def estimate_chain(flow: Floats, distribution: NoiseDistribution, kappa: float |
     """Estimates from a released flow (k×k), given the noise and the repair it was made with."""
     k = len(flow)
     estimate = _flattened_back(flow.ravel(), kappa)
-    draws = int(min(_MOST, max(50, _CELLS // (k * k))))
+    draws = int(min(_MOST_DRAWS, max(50, _MOST_NUMBERS // (k * k))))
     noise = distribution.scale * seeded(_SEED).standard_normal((draws, k * k))
     if kappa is None:
         simulated = repaired(estimate + noise, None)

@@ -22,18 +22,26 @@ from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import FLOW_SCHEMA
 from pufferdp.publish.flows.certificate import ERRORS, FlowCertificate, guarantee, public_facts
 from pufferdp.publish.flows.estimate import estimate_chain
-from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, Trial, calibrate, privacy_of
+from pufferdp.publish.flows.problem import (
+    SEED,
+    FlowCalibration,
+    FlowProblem,
+    Repair,
+    Trial,
+    calibrate,
+    constants,
+    mechanism_name,
+    privacy_of,
+)
 from pufferdp.publish.kind import Kind, Made, stated_ranges
-from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text
 from pufferdp.publish.stated_reading import stated_lengths
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowRequest:
+class FlowRequest(FlowProblem):
     """A flow that is asked for, and by which noise and which repair."""
 
-    problem: FlowProblem
     beta: float = 0.05
     """Accuracy is certified at probability 1−beta."""
     mechanism: str | None = None
@@ -43,7 +51,7 @@ class FlowRequest:
     part: bool = False
     """Whether the series goes on before and after what was read."""
     ranges: Ranges = EVERYTHING
-    """Which records were read."""
+    """Which records were read, by time and by person."""
 
 
 class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
@@ -65,25 +73,18 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         model = chain_of(model_from_dict(c.model))
         if model is None:
             raise CertificateError("the model is not one Markov chain; an orbit has one in its centre")
-        lengths = stated_lengths(c.data.lengths)
         if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
             raise CertificateError("repair.kappa must be a number above 0 for the repair log, and null otherwise")
-        check_stated(c.data, model)
-        problem = FlowProblem(
+        return FlowRequest(
             model=model,
-            lengths=lengths,
+            lengths=stated_lengths(c.data.lengths),
             eta=c.guarantee.eta,
             tau=c.guarantee.tau,
             privacy=privacy_of(c.guarantee.privacy),
             add=c.calibration.sum,
             centre_only=c.guarantee.kernels == "centre",
-        )
-        rule = "flow" if c.calibration.rule == "ours" else c.calibration.rule
-        name = f"{rule}-{c.repair.name}"
-        return FlowRequest(
-            problem=problem,
             beta=c.accuracy.beta,
-            mechanism=name,
+            mechanism=mechanism_name(c.calibration.rule, c.repair.name),
             kappa=c.repair.kappa,
             part=c.data.part is True,
             ranges=stated_ranges(c.data),
@@ -92,41 +93,37 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     def solve(self, problem: FlowRequest, progress: Progress) -> FlowCalibration:
         """The noise and the repair that are named, or the best that keep the guarantee."""
         progress("simulating flows under the model")
-        flow_problem = problem.problem
         if problem.mechanism is not None:
-            noise, repair = mechanism_named(flow_problem, problem.mechanism)
-            return calibrate(flow_problem, noise, repair, problem.beta, problem.kappa)
-        candidates = [pair for pair in mechanisms(flow_problem).values() if shortfall(flow_problem, pair[0]) is None]
-        tried = [calibrate(flow_problem, noise, repair, problem.beta) for noise, repair in candidates]
+            noise, repair = mechanism_named(problem, problem.mechanism)
+            return calibrate(problem, noise, repair, problem.beta, problem.kappa)
+        candidates = [pair for pair in mechanisms(problem).values() if shortfall(problem, pair[0]) is None]
+        tried = [calibrate(problem, noise, repair, problem.beta) for noise, repair in candidates]
         return min(tried, key=lambda calibration: calibration.expected_l1_error)
 
     def content(self, problem: FlowRequest, solution: FlowCalibration, made: Made) -> dict[str, Any]:
         """The content of the certificate, made from the noise and the flow; refused where the noise is too small."""
-        flow_problem, ours, noise = problem.problem, solution, solution.noise
-        flow = _in_simplex(made.released, flow_problem.model.size)
-        short = shortfall(flow_problem, noise)
+        ours, noise = solution, solution.noise
+        flow = _in_simplex(made.released, problem.model.size)
+        short = shortfall(problem, noise)
         if short is not None:
             raise CertificateError(f"{ours.mechanism} does not apply: {short}")
-        stated = guarantee(flow_problem)
+        stated = guarantee(problem)
         stated["statement"] += assumption_text(made.data)
         return {
-            **self.common(problem, solution, made, flow_problem.model),
+            **self.common(problem, solution, made, problem.model),
             "guarantee": stated,
-            "budget": {"kind": TOTAL_VARIATION, "tau": flow_problem.tau},
+            "budget": {"kind": TOTAL_VARIATION, "tau": problem.tau},
             "query": {
                 "name": "flow",
-                "transitions": flow_problem.transitions,
-                "coordinates": flow_problem.model.size**2,
+                "transitions": problem.transitions,
+                "coordinates": problem.model.size**2,
             },
             "mechanism": {"name": ours.mechanism, "theorem": ours.theorem},
             "calibration": {
                 "rule": noise.rule,
-                "dobrushin": flow_problem.dobrushin,
-                "sum": flow_problem.add,
-                **{
-                    name: getattr(noise, name)
-                    for name in ("alpha_orbit", "alpha_record", "orbit", "record", "distance", "sigma")
-                },
+                "dobrushin": problem.dobrushin,
+                "sum": problem.add,
+                **constants(noise),
             },
             "noise": {"kind": str(ours.distribution.kind), "scale": ours.distribution.scale},
             "repair": {"name": str(ours.repair), "kappa": ours.kappa},
@@ -134,18 +131,14 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             "accuracy": {"alpha": ours.accuracy.alpha, "beta": ours.accuracy.beta},
             "simulation": {
                 "seed": SEED,
-                "draws": len(flow_problem.trial.noise),
+                "draws": len(problem.trial.noise),
                 "standard_error": ours.standard_error,
             },
-            "public": public_facts(flow_problem),
-            "labels": list(flow_problem.labels),
+            "public": public_facts(problem),
+            "labels": list(problem.labels),
             "flow": flow.tolist(),
             "estimates": estimate_chain(flow, ours.distribution, ours.kappa).to_dict(),
         }
-
-    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The flow, with a row and a column for each label."""
-        return {name: certificate[name] for name in ("labels", "flow")}
 
     def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
         """The flow, what follows from it, and its noise; the guess that is stated where another simulation gives it."""
@@ -162,7 +155,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         }
 
     def _trial(self, certificate: Mapping[str, Any]) -> Trial:
-        return self.problem(FlowCertificate.model_validate(certificate)).problem.trial
+        return self.problem(FlowCertificate.model_validate(certificate)).trial
 
     def guess(self, certificate: Mapping[str, Any]) -> float | None:
         """The error of the model's own flow in all shares together; None where it is not simulated."""
@@ -185,7 +178,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         chain = None if model is None else chain_of(model)
         if guarantee is None or chain is None:
             raise LedgerError("a flow was charged without its guarantee, or under a model that is no Markov chain")
-        problem = FlowProblem(
+        problem = FlowRequest(
             model=chain,
             lengths=tuple((a, b) for a, b in facts["lengths"]),
             eta=guarantee.eta,
@@ -193,6 +186,8 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             privacy=privacy_of(guarantee.privacy),
             add=facts["sum"] is True,
             centre_only=guarantee.centre_only,
+            part="segment" in facts,
+            ranges=charge.ranges,
         )
         noise, repair = mechanism_named(problem, facts["mechanism"])
         if noise.sigma < problem.ours.sigma:
@@ -201,8 +196,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             )
         if (repair is Repair.LOG) != (facts["kappa"] is not None and facts["kappa"] > 0):
             raise LedgerError("a flow has a kappa above 0 for the repair log, and none otherwise")
-        request = FlowRequest(problem=problem, part="segment" in facts, ranges=charge.ranges)
-        return _charge(request, noise, facts["mechanism"], facts["kappa"])
+        return _charge(problem, noise, facts["mechanism"], facts["kappa"])
 
 
 KIND: Final = FlowKind()
@@ -211,7 +205,7 @@ KIND: Final = FlowKind()
 def mechanisms(problem: FlowProblem) -> dict[str, tuple[FlowNoise, Repair]]:
     """Both noises with both repairs, by name."""
     return {
-        f"{'flow' if noise.rule == 'ours' else noise.rule}-{repair}": (noise, repair)
+        mechanism_name(noise.rule, repair): (noise, repair)
         for noise in (problem.ours, problem.poster)
         for repair in Repair
     }
@@ -235,8 +229,7 @@ def shortfall(problem: FlowProblem, noise: FlowNoise) -> str | None:
     )
 
 
-def _charge(request: FlowRequest, noise: FlowNoise, mechanism: str, kappa: float | None) -> Charge:
-    problem = request.problem
+def _charge(problem: FlowRequest, noise: FlowNoise, mechanism: str, kappa: float | None) -> Charge:
     return flow_charge(
         model=model_digest(problem.model),
         guarantee=problem.guarantee,
@@ -245,8 +238,8 @@ def _charge(request: FlowRequest, noise: FlowNoise, mechanism: str, kappa: float
         kappa=kappa,
         sigma=noise.sigma,
         lengths=problem.lengths,
-        part=request.part,
-        ranges=request.ranges,
+        part=problem.part,
+        ranges=problem.ranges,
     )
 
 

@@ -9,13 +9,12 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.bounds.orbits import FlowNoise
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import Ranking, count_lengths
 from pufferdp.publish.flows.kind import mechanisms, shortfall
-from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, calibrate, privacy_of
+from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, calibrate, constants, privacy_of
 from pufferdp.publish.verdict import Verdict, flow_verdict
 
 
@@ -84,7 +83,7 @@ class FlowPlan(Ranking[FlowCandidate]):
             "sum": p.add,
             "centre_only": p.centre_only,
             "dobrushin": p.dobrushin,
-            "constants": {"ours": _constants(p.ours), "poster": _constants(p.poster)},
+            "constants": {"ours": constants(p.ours), "poster": constants(p.poster)},
             "candidates": [c.to_dict() for c in self.candidates],
             "best": self.best.mechanism,
             "guess": p.trial.guess,
@@ -128,12 +127,8 @@ def plan_flow(
         add=add,
         centre_only=centre_only,
     )
-    return _plan(problem, beta, progress or silent)
-
-
-def _plan(problem: FlowProblem, beta: float, progress: Progress) -> FlowPlan:
     beta = checks.probability(beta, "beta")
-    progress("simulating flows under the model")
+    (progress or silent)("simulating flows under the model")
     candidates = [
         FlowCandidate(calibration=calibrate(problem, noise, repair, beta), reason=shortfall(problem, noise))
         for noise, repair in mechanisms(problem).values()
@@ -148,14 +143,3 @@ def centre_chain(model: Model) -> MarkovChain:
     if chain is None:
         raise ModelError(f"the model is {model!r}; a flow needs one Markov chain, the centre of the orbit", value=model)
     return chain
-
-
-def _constants(noise: FlowNoise) -> dict[str, float]:
-    return {
-        "alpha_orbit": noise.alpha_orbit,
-        "alpha_record": noise.alpha_record,
-        "orbit": noise.orbit,
-        "record": noise.record,
-        "distance": noise.distance,
-        "sigma": noise.sigma,
-    }

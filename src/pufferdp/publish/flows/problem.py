@@ -30,10 +30,8 @@ from pufferdp.publish.noise import Accuracy, NoiseDistribution, NoiseKind
 SEED: Final = 8
 """Of the simulation that compares repairs; it touches no release."""
 MOST_DRAWS: Final = 2000
-_CELLS: Final = 1_000_000
-"""Numbers that noise may fill."""
-_STEPS: Final = 1_000_000
-"""Transitions that are drawn."""
+_MOST_NUMBERS: Final = 500 * MOST_DRAWS
+"""Numbers of a simulation: of its noise, so that 22 states have all draws, and transitions that are drawn."""
 _LONGEST: Final = 20_000
 """Longer chains are not drawn: their flow lies so near its mean that the mean stands for it."""
 _KAPPAS: Final = np.logspace(-5, 2, 29)
@@ -168,7 +166,7 @@ class FlowCalibration:
     noise: FlowNoise
     repair: Repair
     kappa: float | None
-    """For the repair ``log``."""
+    """For the repair ``log``; None for the other."""
     distribution: NoiseDistribution
     expected_l1_error: float
     """Of the released flow under the model, simulated."""
@@ -181,6 +179,17 @@ class FlowCalibration:
     def lipschitz(self) -> float:
         """How much farther the numbers that get noise move than the flow does."""
         return 1.0 if self.kappa is None else 1 / self.kappa
+
+
+def mechanism_name(rule: str, repair: str) -> str:
+    """A noise and a repair by name: ``flow-…`` for our noise, ``poster-…`` for the poster's; then the repair."""
+    return f"{'flow' if rule == 'ours' else rule}-{repair}"
+
+
+def constants(noise: FlowNoise) -> dict[str, float]:
+    """What the width of a noise rests on, as plans and certificates have it."""
+    names = ("alpha_orbit", "alpha_record", "orbit", "record", "distance", "sigma")
+    return {name: getattr(noise, name) for name in names}
 
 
 def repaired(noisy: Floats, kappa: float | None) -> Floats:
@@ -223,7 +232,7 @@ def calibrate(
     released = try_repair(trial, noise.sigma, kappa)
     errors = trial.errors(released)
     return FlowCalibration(
-        mechanism=f"{'flow' if noise.rule == 'ours' else noise.rule}-{repair}",
+        mechanism=mechanism_name(noise.rule, repair),
         theorem=THEOREM if noise.rule == "ours" else POSTER,
         noise=noise,
         repair=repair,
@@ -240,9 +249,9 @@ def calibrate(
 
 def _trial(problem: FlowProblem) -> Trial:
     k, generator = problem.model.size, seeded(SEED)
-    draws = int(min(MOST_DRAWS, max(100, _CELLS // (k * k))))
+    draws = int(min(MOST_DRAWS, max(100, _MOST_NUMBERS // (k * k))))
     centre = (problem.model.stationary[:, None] * problem.model.transition).ravel()
-    size = min(draws, _STEPS // problem.transitions)
+    size = min(draws, _MOST_NUMBERS // problem.transitions)
     guess = None
     if max(length for length, _ in problem.lengths) > _LONGEST or size < 8:
         flows = np.tile(centre, (draws, 1))

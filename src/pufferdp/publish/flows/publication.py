@@ -22,8 +22,8 @@ from pufferdp.publish.flows.kind import KIND, FlowRequest, shortfall
 from pufferdp.publish.flows.plan import centre_chain
 from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, privacy_of, repaired
 from pufferdp.publish.noise import Sampler, draw
-from pufferdp.publish.pipeline import Charged, Publication, Reading
-from pufferdp.publish.reading import ExactFlow, read_flow
+from pufferdp.publish.pipeline import Charged, Publication
+from pufferdp.publish.reading import ExactFlow, Reading, read_flow
 from pufferdp.publish.series import ReleaseOptions, as_asked
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def flow(
     """
     series, run = as_asked(data, options)
     prior = series.model(model)
-    asked = FlowProblem(
+    asked = FlowRequest(
         model=centre_chain(prior),
         lengths=((2, 1),),
         eta=eta,
@@ -95,26 +95,19 @@ def flow(
         privacy=privacy_of(privacy),
         add=add,
         centre_only=centre_only,
-    )
-    return FlowPublication(
-        data=series.data,
-        reading=series.reading(prior),
-        asked=asked,
         mechanism=mechanism,
         beta=checks.probability(beta, "beta"),
-        **run,
-    ).publish()
+    )
+    return FlowPublication(data=series.data, reading=series.reading(prior), asked=asked, **run).publish()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowRelease]):
-    """A flow on its way out."""
+    """A flow that is about to be released."""
 
     reading: Reading
-    asked: FlowProblem
+    asked: FlowRequest
     """What is asked, of chains that nobody has read yet."""
-    mechanism: str | None
-    beta: float
 
     kind = KIND
 
@@ -127,40 +120,33 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         ledger.expect_flow(dataset, model=self.asked.model, guarantee=self.asked.guarantee)
 
     def read(self) -> ExactFlow:
-        """The exact transitions."""
+        """The exact transitions of all chains."""
         self.progress("reading")
-        return read_flow(self.data, self.asked.model, self.reading.layout, self.asked.centre_only)
+        return read_flow(self.data, self.asked.model, self.reading, self.asked.centre_only)
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""
-        return FlowRequest(
-            problem=replace(self.asked, lengths=exact.lengths),
-            beta=self.beta,
-            mechanism=self.mechanism,
-            part=self.reading.is_part,
-            ranges=exact.ranges,
-        )
+        return replace(self.asked, lengths=exact.lengths, part=self.reading.is_part, ranges=exact.ranges)
 
     def solve(self, problem: FlowRequest, exact: ExactFlow) -> FlowCalibration:
         """The noise; one that is named must keep the guarantee."""
         solution = super().solve(problem, exact)
-        short = shortfall(problem.problem, solution.noise)
+        short = shortfall(problem, solution.noise)
         if short is not None:
-            name = self.mechanism
+            name = problem.mechanism
             raise NotApplicableError(f"{name} does not apply: {short}; leave mechanism= out", value=name)
         return solution
 
     def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:
         """The noisy flow with its certificate."""
         self.announce("drawing noise")
-        flow_problem = problem.problem
-        released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
+        released = _noisy(problem, solution, exact.transitions, self.sampler)
         flow = released.tolist()
         with charged.certifying(flow, lambda: f"the noisy flow is {flow}"):
             made = self.made(exact.facts, charged, flow)
             certificate = self.kind.certify(problem, solution, made)
             estimates = estimate_chain(released, solution.distribution, solution.kappa)
-            guess = flow_problem.trial.guess
+            guess = problem.trial.guess
             return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=guess)
 
 

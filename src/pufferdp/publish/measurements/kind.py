@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import CertificateError, NotApplicableError
+from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.bounds.approximate import Approximate, approximate_leakage
 from pufferdp.bounds.curve_forms import Curve, Lowest
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
-from pufferdp.models.base import Lengths, Model
-from pufferdp.models.chain import series_of
-from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.answers.certificate import public_facts, secrets_text, statement
+from pufferdp.models.base import Model
+from pufferdp.publish.answers.certificate import guarantee, public_facts, statement
 from pufferdp.publish.answers.mechanisms.baselines import CURVE, curve_of_every_algorithm
-from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.answers.problem import Problem, check_series
+from pufferdp.publish.answers.queries import HistogramQuery, Query
 from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.measurements.certificate import AUTHOR, TRUSTED, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
-from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.reading import assumption_text, moves_fact
 
 FROM_STATES: Final = "the value of its state"
@@ -36,36 +30,26 @@ FROM_DATA: Final = "the number in the data, clipped"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasurementProblem:
+class MeasurementProblem(Problem):
     """A DP algorithm with the pair that its map states, on chains of a model."""
 
-    model: Model
-    lengths: Lengths
-    adversary: Adversary
+    query: Query = field(default_factory=HistogramQuery)
+    """Not asked: the measurement is. It says that the algorithm reads states."""
+    epsilon: float = 1.0
+    """Not asked either: it follows from the pair."""
     metric: str
     measure: str
     dp_loss: float
     dp_delta: float
     clip: tuple[float, float] | None = None
     """The range of numbers that are read from the data; None where each record has the value of its state."""
-    part: bool = False
-    unobserved: bool = False
     curve: str | None = None
     """By name, as a certificate states it; None: the lowest."""
     ranges: Ranges = EVERYTHING
 
-    @cached_property
-    def chains(self) -> Problem:
-        """The same chains as a problem of answers, which knows how long a series may be."""
-        return Problem(
-            model=self.model,
-            query=Query.parse("histogram"),
-            lengths=self.lengths,
-            epsilon=1.0,
-            adversary=self.adversary,
-            part=self.part,
-            unobserved=self.unobserved,
-        )
+    def __post_init__(self) -> None:
+        check_series(self.model, "a measurement")
+        super().__post_init__()
 
     @property
     def within_bins(self) -> bool:
@@ -83,17 +67,8 @@ class Carried:
     delta: float
 
 
-def check_series(model: Model) -> None:
-    """Refuse a model that is no series of states."""
-    if series_of(model) is None:
-        raise NotApplicableError(
-            "a measurement needs a series of states (a chain, a clock, a hidden chain or a class of them): for records "
-            "of other models no curve says what every algorithm leaks"
-        )
-
-
 class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate]):
-    """OpenDP measurements."""
+    """What OpenDP measurements return."""
 
     schema = MEASUREMENT_SCHEMA
     certificate = MeasurementCertificate
@@ -109,43 +84,39 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
     }
 
     def problem(self, certificate: MeasurementCertificate, **more: Any) -> MeasurementProblem:
-        """What was measured."""
-        c = certificate
-        model, stated = model_from_dict(c.model), c.measurement
-        chains = Problem.chains_stated(c, model)
+        """The pair that the map of the measurement stated, on the chains that were read."""
+        stated = certificate.measurement
         if MOVES.get(stated.metric) != stated.moves or stated.measure not in MEASURES:
             raise CertificateError(f"measurement has the metric {stated.metric!r} and the measure {stated.measure!r}")
         known = stated.values in (FROM_STATES, FROM_DATA) and len(stated.clip or [0, 1]) == 2
         if not known or (stated.values == FROM_DATA) != (stated.clip is not None):
             raise CertificateError("measurement.values and measurement.clip do not go together")
-        check_stated(c.data, model, chains["lengths"])
         return MeasurementProblem(
-            **chains,
+            **Problem.chains_stated(certificate),
             metric=stated.metric,
             measure=stated.measure,
             dp_loss=stated.dp_loss,
             dp_delta=stated.dp_delta,
             clip=None if stated.clip is None else (stated.clip[0], stated.clip[1]),
-            curve=c.mechanism.name.removeprefix(CURVE),
-            ranges=stated_ranges(c.data),
+            curve=certificate.mechanism.name.removeprefix(CURVE),
+            ranges=stated_ranges(certificate.data),
         )
 
     def solve(self, problem: MeasurementProblem, progress: Progress) -> Carried:
         """What the pair leaks by the curve."""
         progress("carrying the DP loss over")
-        check_series(problem.model)
-        curve = curve_of_every_algorithm(problem.chains, problem.curve)
+        curve = curve_of_every_algorithm(problem, problem.curve)
         return carried_by(curve, approximate_leakage(curve, problem.dp_loss, problem.dp_delta))
 
     def content(self, problem: MeasurementProblem, solution: Carried, made: Made) -> dict[str, Any]:
         """The content of the certificate, made from what the map states."""
-        chains = problem.chains
         # In words it is the guarantee that is stated, which must be near ours: rounding must not decide a sentence.
         stated = {} if made.stated is None else made.stated["guarantee"]
         epsilon = stated.get("epsilon", solution.epsilon)
         delta = (stated.get("delta") or 0.0) if stated else solution.delta
-        words = statement(replace(chains, epsilon=epsilon), delta)
-        checked = CheckedGuarantee(model=problem.model, epsilon=epsilon, adversary=problem.adversary)
+        in_words = replace(problem, epsilon=epsilon)
+        checked = replace(in_words.checked, widens=False)
+        words = f"{statement(in_words, delta)} {TRUSTED}{assumption_text(made.data)}{checked.misfit}"
         return {
             **self.common(
                 problem,
@@ -157,13 +128,9 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 implied={AUTHOR: True},
             ),
             "guarantee": {
-                "adversary": str(problem.adversary),
-                "knows": problem.adversary.knows,
+                **guarantee(problem, words),
                 "epsilon": solution.epsilon,
                 "delta": self._delta(problem, epsilon) if solution.delta else None,
-                "secrets": secrets_text(chains),
-                "framework": None,
-                "statement": f"{words} {TRUSTED}{assumption_text(made.data)}{checked.misfit}",
             },
             "mechanism": {"name": f"{CURVE}{solution.curve}", "theorem": solution.theorem},
             "measurement": {
@@ -175,7 +142,7 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
                 "values": FROM_STATES if problem.clip is None else FROM_DATA,
                 "clip": None if problem.clip is None else [float(end) for end in problem.clip],
             },
-            "public": [*public_facts(chains), *moves_fact(made.data, problem.model)],
+            "public": [*public_facts(problem), *moves_fact(made.data, problem.model)],
             "answer": made.released,
         }
 
@@ -184,14 +151,6 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         """The delta that belongs to an epsilon."""
         return approximate_leakage(lambda _: epsilon, problem.dp_loss, problem.dp_delta).delta
 
-    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """What the measurement returned."""
-        return {"answer": certificate["answer"]}
-
-    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
-        """What the measurement returned."""
-        return {"answer": certificate["answer"]}
-
     def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
         """With the guarantee of the certificate."""
         guarantee = stated["guarantee"]
@@ -199,21 +158,14 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
 
     def charge(self, problem: MeasurementProblem, solution: Carried) -> Charge:
         """The pair that its map states, on every record that was read."""
-        return Charge(
+        mechanism = f"{CURVE}{solution.curve}"
+        return problem.charge(
+            {"metric": problem.metric, "measure": problem.measure, "mechanism": mechanism},
             kind="measurement",
             dp_loss=problem.dp_loss,
             dp_delta=problem.dp_delta,
-            longest=problem.chains.charged_records,
             epsilon=solution.epsilon,
             delta=solution.delta,
-            facts={
-                "metric": problem.metric,
-                "measure": problem.measure,
-                "mechanism": f"{CURVE}{solution.curve}",
-                **problem.chains.chain_facts(),
-            },
-            model=model_digest(problem.model),
-            adversary=str(problem.adversary),
             ranges=problem.ranges,
         )
 

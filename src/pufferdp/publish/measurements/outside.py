@@ -50,7 +50,7 @@ class StatedLoss:
 
     @property
     def profile(self) -> PrivacyProfile:
-        """The pairs as a profile."""
+        """The pairs of loss and delta as a privacy profile."""
         return PrivacyProfile.of(self.losses)
 
     def carried(self, curve: Curve, delta: float) -> Approximate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.models.base import Lengths
-from pufferdp.models.files.json import ModelLike, as_model
+from pufferdp.models.files.json import ModelLike
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
+from pufferdp.publish.answers.problem import check_series
 from pufferdp.publish.measurements.certificate import MeasurementCertificate
-from pufferdp.publish.measurements.kind import KIND, Carried, MeasurementProblem, carried_by, check_series
+from pufferdp.publish.measurements.kind import KIND, Carried, MeasurementProblem, carried_by
 from pufferdp.publish.measurements.outside import (
     ColumnValues,
     Output,
@@ -29,9 +30,6 @@ from pufferdp.publish.measurements.outside import (
 from pufferdp.publish.pipeline import Charged, OddsPublication
 from pufferdp.publish.reading import WasRead, read_keyed
 from pufferdp.publish.series import Run, Series
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +61,8 @@ def release_measurement(
     ``measurement`` takes a vector of the column's values; ``epsilon`` and ``delta`` are the most that may be
     guaranteed. The other parameters are those of ``pufferdp.release``.
     """
-    check_series(as_model(model))
     prior = series.model(model)
+    check_series(prior, "a measurement")
     clipped = None if clip is None else checks.clip_pair(clip)
     return MeasurementPublication(
         data=series.data,
@@ -121,16 +119,9 @@ class MeasurementPublication(OddsPublication[MeasurementProblem, Carried, ExactV
         """The value of each record; they stay inside the publication."""
         self.progress("reading")
         clip = self.values.clip if self.values.of_state is None else None
-        exact, keyed = read_keyed(self.data, self.model, self.reading.layout, clip)
+        exact, keyed = read_keyed(self.data, self.model, self.reading, clip)
         check_size(self.measurement, len(keyed.codes))
-        return ExactValues(
-            codes=keyed.codes,
-            numbers=keyed.numbers,
-            lengths=exact.lengths,
-            unobserved=exact.unobserved,
-            facts=exact.facts,
-            ranges=exact.ranges,
-        )
+        return ExactValues(codes=keyed.codes, numbers=keyed.numbers, **exact.public)
 
     def problem(self, exact: ExactValues) -> MeasurementProblem:
         """With the pair of the measurement's profile that leaks least on the chains that were read."""
@@ -154,7 +145,7 @@ class MeasurementPublication(OddsPublication[MeasurementProblem, Carried, ExactV
             unobserved=unobserved,
             ranges=ranges,
         )
-        curve = curve_of_every_algorithm(blank.chains)
+        curve = curve_of_every_algorithm(blank)
         leaked = self.stated.carried(curve, self.delta)
         if leaked.epsilon > self.epsilon or leaked.delta > self.delta:
             guaranteed, allowed = (

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pufferdp.basics import checks
 from pufferdp.bounds.redaction.design import RedactionProblem, redactable
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.redaction.kind import check_mark
-from pufferdp.publish.redaction.mechanisms import redaction_mechanism
+from pufferdp.publish.redaction.kind import check_mark, redaction_mechanism
 from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
 

@@ -34,7 +34,7 @@ class TimeRange:
     first: str
     last: str
     text: str
-    """As it was asked for."""
+    """The range as it was asked for."""
 
     @classmethod
     def parse(cls, text: str) -> TimeRange:

@@ -32,10 +32,17 @@ from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.certificate import content_of
 from pufferdp.publish.noise import Sampler, bernoulli
 from pufferdp.publish.pipeline import Charged, OddsPublication, reason_of
-from pufferdp.publish.reading import assumptions, check_moves, check_people, check_restarts
+from pufferdp.publish.reading import assumptions, check_moves, check_people, check_restarts, facts_of
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
-from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
-from pufferdp.publish.redaction.mechanisms import redaction_mechanism
+from pufferdp.publish.redaction.kind import (
+    KIND,
+    Designs,
+    RedactionRequest,
+    check_mark,
+    read_designs,
+    redacted_blocks,
+    redaction_mechanism,
+)
 from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
 from pufferdp.publish.series import ReleaseOptions, as_asked
@@ -103,6 +110,20 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
     return out
 
 
+class RedactionOptions(ReleaseOptions, total=False):
+    """What a redaction takes besides what every release takes."""
+
+    known: Sequence[int]
+    """Rows that the adversary knows; only with ``pufferfish``."""
+    whole: bool
+    """Hide private records that follow each other as a whole, what they hold together, and not each for itself."""
+    after: RedactionCertificate | dict[str, Any] | str | os.PathLike[str] | None
+    """The certificate of an earlier redaction of the same data; its private records stay hidden, and the new design is
+    for both publications together."""
+    published: object
+    """The series that the earlier redaction published."""
+
+
 def redact(
     data: object,
     *,
@@ -114,12 +135,8 @@ def redact(
     overwrite: bool = False,
     method: str | None = None,
     adversary: str = "bdp",
-    known: Sequence[int] = (),
-    whole: bool = False,
     mark: str = MARK,
-    after: RedactionCertificate | dict[str, Any] | str | os.PathLike[str] | None = None,
-    published: object = None,
-    **options: Unpack[ReleaseOptions],
+    **options: Unpack[RedactionOptions],
 ) -> Redaction:
     """Publish a series but for what gives private records away.
 
@@ -136,17 +153,15 @@ def redact(
         overwrite: whether a file that is there already may be replaced.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
-        known: rows that the adversary knows; only with ``pufferfish``.
-        whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
         mark: what stands for a redacted record; it must be no state.
-        after: the certificate of an earlier redaction of the same data; its private records stay hidden, and the new
-            design is for both publications together.
-        published: the series that the earlier redaction published.
-        options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
-            ``progress``, as for ``release``.
+        options: ``known``, ``whole``, ``after`` and ``published``, as in ``RedactionOptions``; how the data are read,
+            as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and ``progress``, as for
+            ``release``.
     """
-    series, run = as_asked(data, options)
-    prior = series.model(model)
+    checks.refuse_unknown(options, RedactionOptions)
+    given: dict[str, Any] = {**options}
+    series, run = as_asked(data, {name: given[name] for name in given.keys() & ReleaseOptions.__annotations__})
+    prior, known, after = series.model(model), options.get("known", ()), options.get("after")
     return RedactionPublication(
         data=series.data,
         model=prior,
@@ -154,7 +169,7 @@ def redact(
         private=PrivateRecords.parse(private),
         keep=(keep,) if isinstance(keep, str) else tuple(checks.several(keep, "keep", "the names of columns")),
         known=tuple(checks.length(p, "known row") for p in checks.several(known, "known", "a list of rows")),
-        whole=checks.flag(whole, "whole"),
+        whole=checks.flag(options.get("whole", False), "whole"),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         out=out,
@@ -162,7 +177,7 @@ def redact(
         method=method,
         mark=mark,
         after=None if after is None else content_of(after, "after"),
-        published=published,
+        published=options.get("published"),
         **run,
     ).publish()
 
@@ -176,7 +191,7 @@ class Placed:
     private: tuple[int, ...]
     """The private rows, those of times as well."""
     columns: tuple[str, ...]
-    """What is written."""
+    """The columns that are written."""
     marked: set[int] | None = None
     """The rows that an earlier redaction marked."""
 
@@ -247,10 +262,11 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
         check_mark(self.mark, chain)
         _ = self.file
         _ = self.earlier
-        self.private.check(self.reading.check(chain))
+        self.reading.check(chain)
+        self.private.check(self.reading)
         if self.reading.is_part:
             raise NotApplicableError(
-                f"a redaction is of a whole series, and not of a segment {self.reading.layout.segment}: what comes "
+                f"a redaction is of a whole series, and not of a segment {self.reading.segment}: what comes "
                 "before and after may be known or published, and would give the private records away; redact the whole "
                 "series, and keep the rows of the segment from what it writes"
             )
@@ -268,7 +284,7 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
     def read(self) -> Placed:
         """Where the private and the known rows stand."""
         self.progress("reading")
-        layout, chain = self.reading.layout, self.hiding.chain
+        layout, chain = self.reading, self.hiding.chain
         ordered = layout.order is not None or layout.by is not None
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
@@ -308,7 +324,7 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
         )
 
     def draw(self, problem: RedactionRequest, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
-        """Mark, write and certify."""
+        """Mark records, write the series and certify it."""
         self.announce("redacting")
         placement, blocks = exact.placement, redacted_blocks(problem.chains, solution)
         if self.earlier is None:
@@ -335,10 +351,11 @@ class RedactionPublication(OddsPublication[RedactionRequest, Designs, Placed, Re
         where = "the error's value" if self.file is None else f"in {self.file.path!r}"
         with charged.certifying(frame, lambda: lost or f"the redacted series is {where}"):
             counts = placement.counts
-            facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.unobserved)
+            model, missing = problem.hiding.chain, counts.missing
+            facts = facts_of(self.reading, model, counts.lengths, missing, counts.ranges, counts.unobserved)
             named = (facts["column"], facts["order"], facts["by"])
             facts["kept"] = [name for name in exact.columns if name not in named]
-            facts["assumptions"] = assumptions(facts, problem.hiding.chain)
+            facts["assumptions"] = assumptions(facts, model)
             made = self.made(facts, charged)
             redaction = Redaction(
                 designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),

@@ -119,7 +119,7 @@ def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:
 def public_facts(problem: TableProblem, facts: Mapping[str, Any]) -> list[str]:
     """What a table takes to be known to everyone."""
     grouping, model = problem.grouping, problem.model
-    out = chain_facts(problem.chains)
+    out = chain_facts(problem)
     if grouping.per:
         shown = "; that number is not in the table" if problem.hides_sizes else ""
         out.append(f"which group each record is in, and so how many records each group has{shown}")

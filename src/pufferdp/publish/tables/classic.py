@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -12,11 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import QueryError
-from pufferdp.models.base import Model
+from pufferdp.models.base import PAIR_MARK, Model
 from pufferdp.publish.answers.estimate import simplex
-from pufferdp.publish.answers.queries import BoundQuery, CountQuery, FlowQuery, FunctionQuery, NumberQuery, Query
-from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseDistribution, Sampler, draw, in_doubles
+from pufferdp.publish.answers.queries import (
+    BoundQuery,
+    CountQuery,
+    FlowQuery,
+    FunctionQuery,
+    HistogramQuery,
+    NumberQuery,
+    Query,
+)
+from pufferdp.publish.noise import NoiseDistribution, NoiseKind, Sampler, draw, in_doubles
+from pufferdp.publish.noise_distributions import LARGEST_SCALE
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
 _THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
@@ -58,7 +66,7 @@ class ClassicQuestion(Question):
         return self.query.reads_numbers(model)
 
     def check(self, model: Model) -> None:
-        """As for a query."""
+        """Refuse a query that does not fit the model."""
         self._bound(model)
 
     def labels(self, model: Model) -> tuple[str, ...]:
@@ -161,10 +169,7 @@ class ClassicQuestion(Question):
         return self.query.on(model, 1)
 
     def _distribution(self, bound: BoundQuery, scale: float) -> NoiseDistribution:
-        distribution = NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels))
-        if not bound.balanced or self.independent or distribution.counts_scale > LARGEST_SCALE:
-            return distribution
-        return NoiseDistribution(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
+        return noise_of_scale(bound.noise, scale, len(bound.labels), bound.balanced and not self.independent)
 
     def _totals(self, bound: BoundQuery, records: int) -> tuple[float, float]:
         """Between what the answer lies before it is divided by the records of its group."""
@@ -183,6 +188,12 @@ class ClassicQuestion(Question):
             return numbers
         size = size if self.sized else max(size, 1)
         return tuple(None if value is None or not size else value / size for value in numbers)
+
+
+def noise_of_scale(kind: NoiseKind, scale: float, coordinates: int, balanced: bool) -> NoiseDistribution:
+    """Noise of a scale on each number of a group; balanced noise that is too wide for its sampler is independent."""
+    distribution = NoiseDistribution(kind=kind, scale=scale, coordinates=coordinates)
+    return replace(distribution, balanced=balanced and distribution.counts_scale <= LARGEST_SCALE)
 
 
 def scale_of(lipschitz: float, dp_loss: float) -> float:
@@ -208,3 +219,41 @@ def noisy_rows(distribution: NoiseDistribution, exact: NDArray[np.int64], sample
         len(exact), lambda count, scale: sampler.discrete_laplace([0] * count, scale)
     )
     return [tuple(row) for row in (exact + np.array(noise, dtype=np.int64)).tolist()]
+
+
+@dataclass(frozen=True)
+class CrossQuestion(ClassicQuestion):
+    """The histogram of pairs, shown with a row for each state of the first column."""
+
+    query: Query = field(default_factory=HistogramQuery)
+
+    @property
+    def name(self) -> str:
+        """The command line's spelling."""
+        return "cross"
+
+    def check(self, model: Model) -> None:
+        """Refuse a model whose states are no pairs."""
+        super().check(model)
+        if any(label.count(PAIR_MARK) != 1 for label in model.labels):
+            raise QueryError(
+                "cross is a table of pairs of states, and the model is about single ones: a model of one column says "
+                "nothing of the other; fit it with column='first,second'",
+                value=self.name,
+            )
+
+
+def cross_table(
+    labels: Sequence[str], numbers: Sequence[object], mark: str = PAIR_MARK
+) -> tuple[list[str], dict[str, list[object]]]:
+    """States of the second column, and a row of numbers for each of the first; None where a pair is not in the model.
+
+    >>> cross_table(("a|x", "a|y", "b|y"), (1, 2, 3))
+    (['x', 'y'], {'a': [1, 2], 'b': [None, 3]})
+    """
+    pairs = [label.partition(mark)[::2] for label in labels]
+    columns = list(dict.fromkeys(second for _, second in pairs))
+    rows: dict[str, list[object]] = {first: [None] * len(columns) for first, _ in pairs}
+    for (first, second), number in zip(pairs, numbers, strict=True):
+        rows[first][columns.index(second)] = number
+    return columns, rows

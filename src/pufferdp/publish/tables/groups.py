@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError, QueryError
-from pufferdp.data.layout import shorten
+from pufferdp.basics.words import shorten
 from pufferdp.data.matching import natural_order
 from pufferdp.data.series import KeyedRecords
 from pufferdp.publish.tables.questions import GroupRecords
@@ -28,7 +28,7 @@ MOST_GROUPS: Final = 2_000_000
 """More groups than this are refused: a stray date makes very many periods."""
 _GROUPS: Final = "names, such as ['a', 'b'], or the path of a file with one in a line"
 _PER: Final = "a word or a list of them: person, day, hour, week, or a public column"
-_MONDAY: Final = 4 * 86_400
+_MONDAY: Final = 4 * PERIODS["day"]
 """The first Monday after 1970 began, in seconds."""
 _MOST_JITTER: Final = 0.05
 _MOST_IRREGULAR: Final = 0.1

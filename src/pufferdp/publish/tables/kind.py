@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, cast
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
-from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.publish.answers.certificate import guarantee
 from pufferdp.publish.answers.mechanisms.baselines import CURVE
 from pufferdp.publish.answers.problem import Problem, StatedNoise
-from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA, is_digest
-from pufferdp.publish.fields import NEAR, differences
+from pufferdp.publish.certificate import TABLE_SCHEMA, is_digest
 from pufferdp.publish.kind import Kind, Made, stated_ranges
-from pufferdp.publish.pipeline import check_stated
 from pufferdp.publish.tables.certificate import (
     MOST_CELLS,
     TableCertificate,
@@ -49,24 +48,20 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     }
 
     def problem(self, certificate: TableCertificate, **more: Any) -> TableProblem:
-        """What was asked."""
+        """The questions, their groups and the guarantee."""
         c = certificate
-        model = model_from_dict(c.model)
-        chains = Problem.chains_stated(c, model)
         if not c.questions:
             raise CertificateError("questions is empty; a table has at least one")
-        check_stated(c.data, model, chains["lengths"])
         grouping = Grouping.of_words(c.groups.per)
         if grouping.person and c.data.by is None:
             raise CertificateError("groups.per is person, and data.by names no column that tells people apart")
         if c.groups.named:
             grouping = replace(grouping, named=_stated_names(c))
         return TableProblem(
-            **chains,
+            **Problem.chains_stated(c),
             questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
             grouping=grouping,
             split=tuple(q.share for q in c.questions),
-            epsilon=c.guarantee.epsilon,
             beta=c.questions[0].accuracy.beta,
             stated=StatedNoise(sigma=1 / c.dp_loss if c.dp_loss > 0 else 0.0),
             curve=c.mechanism.name.removeprefix(CURVE),
@@ -99,14 +94,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             **self.common(
                 problem, solution, made, problem.model, checked=problem.checked, within_bins=within_bins(problem)
             ),
-            "guarantee": {
-                "adversary": str(problem.adversary),
-                "knows": problem.adversary.knows,
-                "epsilon": problem.epsilon,
-                "secrets": SECRETS,
-                "framework": None,
-                "statement": statement(problem, facts) + problem.checked.misfit,
-            },
+            "guarantee": guarantee(problem, statement(problem, facts) + problem.checked.misfit),
             "mechanism": {"name": f"{CURVE}{solution.curve}", "theorem": solution.theorem},
             "dp_loss": solution.dp_loss,
             "questions": [question_part(problem, solution, n) for n in range(len(problem.questions))],
@@ -151,30 +139,20 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         first = {} if kept is None else {"columns": certificate["table"]["columns"], "rows": kept[:MOST_SHOWN]}
         return {"groups": certificate["groups"]["count"], **first, "sha256": certificate["table"]["sha256"]}
 
-    def differences_beside(self, certificate: dict[str, Any], output: Mapping[str, Any]) -> list[str]:
-        """Where the table or its estimate in the output of a release is not that of the certificate in it."""
-        try:
-            stated = TableCertificate.model_validate(certificate)
-            problem = self.problem(stated)
-        except (PufferdpError, ValueError, KeyError, TypeError):
-            return []  # it does not hold by itself
-        strange = output.keys() - {"verdicts", "table", "estimate", "certificate", "signature"}
-        if strange:
-            return [f"{min(strange)} is a field that nothing is known about"]
-        beside = {name: output[name] for name in ("table", "estimate") if name in output}
+    def beside(self, certificate: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
+        """The table, of a large one that in the output, with its estimate and the verdicts."""
+        problem, released = self.problem(TableCertificate.model_validate(certificate)), certificate["table"]
         verdicts = [verdict.to_dict() for verdict in certified_table_verdicts(certificate)]
-        wrong = differences({"verdicts": output.get("verdicts", verdicts)}, {"verdicts": verdicts}, {"": NEAR})
+        if released["rows"] is None and not {"table", "estimate"} & output.keys():
+            return {"verdicts": verdicts}
         try:
-            tables = {name: _table(raw) for name, raw in beside.items()}
-            table = tables.get("table") or _table(certificate["table"])
-            if table.sha256 != stated.table.sha256:
-                return ["the table is not the one of the certificate: its hash differs"]
+            table = _table(output.get("table", released))
+            if table.sha256 != released["sha256"]:
+                raise CertificateError("the table is not the one of the certificate: its hash differs")
             nearest = nearest_table(problem.questions, problem.model, table)
-        except (PufferdpError, ValueError, KeyError, TypeError) as error:
-            return [f"{' and '.join(beside)} cannot be read as a table: {type(error).__name__}"] if beside else []
-        if "estimate" not in tables:
-            return wrong
-        return wrong + differences(tables["estimate"].to_dict(), nearest.to_dict(), {"": NEAR}, "estimate")
+        except (LookupError, TypeError, ValueError) as error:
+            raise CertificateError(f"the table beside it cannot be read: {type(error).__name__}") from None
+        return {"verdicts": verdicts, "table": table.to_dict(), "estimate": nearest.to_dict()}
 
     def as_stated(self, solution: TableNoise, stated: Mapping[str, Any]) -> TableNoise:
         """With the DP loss of the certificate."""
@@ -182,24 +160,16 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
 
     def charge(self, problem: TableProblem, solution: TableNoise) -> Charge:
         """Its DP loss on every record that was read, once: groups share none."""
-        return Charge(
-            kind="table",
-            dp_loss=solution.dp_loss,
-            longest=problem.chains.charged_records,
-            epsilon=problem.epsilon,
-            facts={
-                "per": problem.grouping.per,
-                "queries": [question.name for question in problem.questions],
-                "clip": [clip_list(question.clip) for question in problem.questions],
-                "split": list(problem.split),
-                "mechanism": f"{CURVE}{solution.curve}",
-                "epsilon": problem.epsilon,
-                **problem.chains.chain_facts(),
-            },
-            model=model_digest(problem.model),
-            adversary=str(problem.adversary),
-            ranges=problem.ranges,
-        )
+        facts = {
+            "per": problem.grouping.per,
+            "queries": [question.name for question in problem.questions],
+            "clip": [clip_list(question.clip) for question in problem.questions],
+            "split": list(problem.split),
+            "mechanism": f"{CURVE}{solution.curve}",
+            "epsilon": problem.epsilon,
+        }
+        epsilon, ranges = problem.epsilon, problem.ranges
+        return problem.charge(facts, kind="table", dp_loss=solution.dp_loss, epsilon=epsilon, ranges=ranges)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """From the questions, the curve and the guarantee of a charge."""
@@ -288,8 +258,4 @@ def _stated_names(certificate: TableCertificate) -> tuple[str, ...]:
 
 
 def _clip(clip: Sequence[float] | None) -> tuple[float, float] | None:
-    if clip is None:
-        return None
-    if len(clip) != 2:
-        raise CertificateError("a clip must be two numbers")
-    return clip[0], clip[1]
+    return None if clip is None else checks.clip_pair(clip)

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.publish.answers.queries import NumberQuery, Query, near_query, query_kind, query_kinds
-from pufferdp.publish.tables.classic import ClassicQuestion
-from pufferdp.publish.tables.cross import CrossQuestion
+from pufferdp.publish.tables.classic import ClassicQuestion, CrossQuestion
 from pufferdp.publish.tables.quantiles import KINDS, QuantileQuestion
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.transitions import TransitionsQuestion
@@ -16,32 +15,26 @@ from pufferdp.publish.tables.transitions import TransitionsQuestion
 Clip = tuple[float, float] | None
 
 
-def _classic(text: str, clip: Clip) -> Question:
-    kind = query_kind(text.partition(":")[0])
-    numbers = kind is not None and issubclass(kind, NumberQuery)
-    return ClassicQuestion(Query.parse(text, clip=clip if numbers else None))
-
-
-PARSERS: Final[dict[str, Callable[[str, Clip], Question]]] = {
-    **dict.fromkeys(KINDS, QuantileQuestion.parse),
-    "transitions": TransitionsQuestion.parse,
-    "cross": CrossQuestion.parse,
-}
-"""By the part of a name before its colon. A parser gets the whole name and the clipping range, and refuses either.
-Queries of ``publish/answers`` come before them."""
+WORDS: Final[dict[str, Callable[[], Question]]] = {"transitions": TransitionsQuestion, "cross": CrossQuestion}
+"""Questions that are a word alone. Queries of ``publish/answers`` come before them."""
 
 
 def parse_question(text: str, *, clip: Clip = None) -> Question:
     """The question of this name; ``clip`` is for those that read numbers."""
-    kind = text.partition(":")[0]
-    if query_kind(kind) is not None:
-        return _classic(text, clip)
-    if kind not in PARSERS:
-        parsers = {**query_kinds(), **PARSERS}
-        known = ", ".join(name for name in parsers if name not in ("count", "flow"))
-        hint = near_query(text, parsers)
+    kind, colon, _ = text.partition(":")
+    query = query_kind(kind)
+    if query is not None:
+        return ClassicQuestion(Query.parse(text, clip=clip if issubclass(query, NumberQuery) else None))
+    if kind in KINDS:
+        return QuantileQuestion.parse(text, clip)
+    if kind not in WORDS:
+        kinds = {**query_kinds(), **dict.fromkeys(KINDS), **WORDS}
+        known = ", ".join(name for name in kinds if name not in ("count", "flow"))
+        hint = near_query(text, kinds)
         raise QueryError(f"query is {text!r}; it must be one of count:STATE, {known}, flow{hint}", value=text)
-    return PARSERS[kind](text, clip)
+    if colon:
+        raise QueryError(f"query is {text!r}; {kind} takes nothing after it", value=text)
+    return WORDS[kind]()
 
 
 def as_queries(query: object) -> Sequence[Any]:

@@ -45,7 +45,7 @@ class TablePlan(Paged):
             "per": p.grouping.per,
             **({} if p.grouping.zone is None else {"zone": p.grouping.zone}),
             "records": p.records,
-            "longest_chain": p.chains.longest,
+            "longest_chain": p.longest,
             "group_records": self.group_records,
             "epsilon": p.epsilon,
             **({"part": True} if p.part else {}),

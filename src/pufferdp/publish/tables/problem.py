@@ -11,61 +11,44 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.words import quoted_value
 from pufferdp.bounds.curve_forms import Lowest
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.models.base import Lengths, Model
-from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
-from pufferdp.publish.answers.problem import Problem, StatedNoise
-from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.model_checks import CheckedGuarantee
+from pufferdp.publish.answers.problem import Problem, check_series
+from pufferdp.publish.answers.queries import HistogramQuery, Query
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.questions import Question, QuestionNoise
-
-_NO_SERIES: Final = (
-    "a table needs a series of states (a chain, a clock, a hidden chain or a class of them): for records of other "
-    "models no one curve says what every question together leaks; release one query at a time"
-)
-
 
 SIZES: Final = ("exact", "hidden")
 """Whether the number of records of each group is published. It is no secret of the guarantee either way."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableProblem:
-    """A table that is asked for. Nothing of it is secret."""
+class TableProblem(Problem):
+    """A table that is asked for, as any DP algorithm on the records of all groups. Nothing of it is secret."""
 
-    model: Model
+    query: Query = field(default_factory=HistogramQuery)
+    """Not asked: the questions are. It says that the algorithm reads states."""
     questions: tuple[Question, ...]
     grouping: Grouping = field(default_factory=Grouping)
     split: tuple[float, ...] = ()
     """The share of each question in the DP loss of the table; they add up to 1. Without any all have the same."""
-    lengths: Lengths
-    epsilon: float
-    adversary: Adversary = Adversary.BDP
-    part: bool = False
-    """Whether the records are a part of a series that goes on."""
-    unobserved: bool = False
-    """Whether records are missing inside chains."""
     beta: float = 0.05
-    stated: StatedNoise | None = None
     curve: str | None = None
     """The leakage curve by name, as a certificate states it; None: the lowest."""
     ranges: Ranges = EVERYTHING
-    """Which records were read."""
+    """Which records were read, by time and by person."""
     sizes: str = "exact"
     """Whether the number of records of each group is published: one of ``SIZES``."""
 
     def __post_init__(self) -> None:
-        check_model(self.model)
+        check_series(self.model, "a table")
+        super().__post_init__()
         if self.hides_sizes:
             check_hidden(self.grouping, self.questions)
             object.__setattr__(self, "questions", tuple(question.hiding_sizes() for question in self.questions))
@@ -74,34 +57,8 @@ class TableProblem:
         if shares_of(self.split, len(self.questions)) and not math.isclose(math.fsum(self.split), 1, rel_tol=1e-9):
             raise ParameterError(f"the shares add up to {math.fsum(self.split):g}; it must be 1", value=self.split)
         object.__setattr__(self, "beta", checks.probability(self.beta, "beta"))
-        # What a problem of answers refuses of an epsilon, an adversary and lengths is refused here.
-        object.__setattr__(self, "epsilon", self.chains.epsilon)
         for question in self.questions:
             question.check(self.model)
-
-    @cached_property
-    def chains(self) -> Problem:
-        """The same chains and the same guarantee as a problem of answers, which knows how long a series may be."""
-        return Problem(
-            model=self.model,
-            query=Query.parse("histogram"),
-            lengths=self.lengths,
-            epsilon=self.epsilon,
-            adversary=self.adversary,
-            part=self.part,
-            unobserved=self.unobserved,
-            stated=self.stated,
-        )
-
-    @property
-    def checked(self) -> CheckedGuarantee:
-        """The guarantee beside what the data said about the model."""
-        return self.chains.checked
-
-    @property
-    def records(self) -> int:
-        """Records of all groups together."""
-        return self.chains.records
 
     @property
     def hides_sizes(self) -> bool:
@@ -128,7 +85,7 @@ class TableNoise:
 
     curve: str
     theorem: str
-    """Of the curve."""
+    """Where the bound of the curve comes from."""
     dp_loss: float
     """Of the whole table, for each record."""
     losses: tuple[float, ...]
@@ -138,9 +95,9 @@ class TableNoise:
 
 def solve_table(problem: TableProblem) -> TableNoise:
     """The largest DP loss that the guarantee allows, shared among the questions."""
-    chains = problem.chains.widened
-    curve = curve_of_every_algorithm(chains, problem.curve)
-    dp_loss = chains.allowed_loss(curve, curve.inverse)
+    widened = problem.widened
+    curve = curve_of_every_algorithm(widened, problem.curve)
+    dp_loss = widened.allowed_loss(curve, curve.inverse)
     losses = problem.losses(dp_loss)
     if min(losses) <= 0:
         raise NotApplicableError(
@@ -183,12 +140,6 @@ def question_part(problem: TableProblem, solution: TableNoise, n: int) -> dict[s
 def clip_list(clip: tuple[float, float] | None) -> list[float] | None:
     """A clipping range as JSON has it."""
     return None if clip is None else [float(end) for end in clip]
-
-
-def check_model(model: Model) -> None:
-    """Refuse a model that is no series of states."""
-    if series_of(model) is None:
-        raise NotApplicableError(_NO_SERIES)
 
 
 def check_sizes(sizes: str) -> str:

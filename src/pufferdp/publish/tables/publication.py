@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import ParameterError
@@ -25,9 +25,6 @@ from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_size
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
-
-if TYPE_CHECKING:
-    pass
 
 ReserveSpace = Callable[[int], object]
 """Reserves space on disk for so many bytes; called before the charge, and refuses where there is none."""
@@ -129,7 +126,7 @@ class ExactTable(WasRead):
 
 @dataclass(frozen=True, kw_only=True)
 class TablePublication(OddsPublication[TableProblem, TableNoise, ExactTable, TableRelease]):
-    """A table on its way out."""
+    """A table that is about to be released."""
 
     asked: TableProblem
     """What is asked, of chains that nobody has read yet."""
@@ -146,12 +143,12 @@ class TablePublication(OddsPublication[TableProblem, TableNoise, ExactTable, Tab
             raise ParameterError(f"the table would have two columns {twice!r}; rename the one in the data", value=twice)
         check_period(self.asked.grouping, self.reading.order)
         self.reading.check(self.model)
-        replace(self.reading.layout, group=self.asked.grouping.column)
+        replace(self.reading, group=self.asked.grouping.column)
 
     def read(self) -> ExactTable:
         """The records of each group; they stay inside the publication."""
         self.progress("reading")
-        layout = replace(self.reading.layout, group=self.asked.grouping.column)
+        layout = replace(self.reading, group=self.asked.grouping.column)
         clip = self._data_clip
         exact, keyed = read_keyed(self.data, self.model, layout, clip)
         self.progress("grouping")
@@ -159,14 +156,8 @@ class TablePublication(OddsPublication[TableProblem, TableNoise, ExactTable, Tab
         range_ = next((question.clip for question in self.asked.questions if question.clip is not None), None)
         if values is not None and range_ is not None:
             values = tuple(min(max(value, range_[0]), range_[1]) for value in values)
-        return ExactTable(
-            groups=group_records(self.asked.grouping, keyed, len(self.model.labels), values),
-            lengths=exact.lengths,
-            unobserved=exact.unobserved,
-            facts=exact.facts,
-            ranges=exact.ranges,
-            regular=regular_step(keyed),
-        )
+        groups = group_records(self.asked.grouping, keyed, len(self.model.labels), values)
+        return ExactTable(groups=groups, regular=regular_step(keyed), **exact.public)
 
     @property
     def _data_clip(self) -> tuple[float, float] | None:

@@ -50,7 +50,7 @@ class QuantileQuestion(Question):
     """One or several quantiles of the numbers of a group."""
 
     kind: str
-    """One of KINDS."""
+    """The word of the question, one of KINDS."""
     shares: tuple[Fraction, ...] = ()
     """Of ``quantile`` alone: which shares of the records lie below, rising."""
     range: tuple[float, float] | None = None
@@ -94,7 +94,7 @@ class QuantileQuestion(Question):
             raise QueryError(f"every state has the same value; {self.name} tells nothing", value=self.name)
 
     def labels(self, model: Model) -> tuple[str, ...]:
-        """The shares, or the name."""
+        """The shares, or the word of the question."""
         return tuple(map(_text, self.shares)) or (self.kind,)
 
     def candidates(self, model: Model) -> tuple[float, ...]:

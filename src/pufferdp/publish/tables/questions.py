@@ -74,7 +74,7 @@ class QuestionNoise:
     about: str
     """What alpha is measured in: counts, values, ranks …"""
     theorem: str
-    """Why it is DP."""
+    """The theorem by which it is DP."""
     balanced: bool = False
     """Whether the noise of a group's numbers adds up to 0."""
     divided: bool = False

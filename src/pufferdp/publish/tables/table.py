@@ -44,11 +44,11 @@ class ReleasedTable:
         return hashlib.sha256(self.to_csv()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The table in the types of JSON."""
         return {"columns": list(self.columns), "rows": [list(row) for row in self.rows]}
 
     def column(self, name: str) -> list[Cell]:
-        """The cells of a column."""
+        """The cells of the column of this name."""
         at = self.columns.index(name)
         return [row[at] for row in self.rows]
 

@@ -19,9 +19,8 @@ from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.estimate import simplex
-from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind, Sampler
-from pufferdp.publish.tables.classic import noisy_rows, scale_of, takes_long
+from pufferdp.publish.tables.classic import noise_of_scale, noisy_rows, scale_of, takes_long
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
 MOVE: Final = 4.0
@@ -37,13 +36,6 @@ class TransitionsQuestion(Question):
     independent: bool = False
     """Whether each count has noise of its own, also where the noise could add up to 0: of very many groups or states,
     whose noise would take long to draw otherwise."""
-
-    @classmethod
-    def parse(cls, text: str, clip: tuple[float, float] | None) -> TransitionsQuestion:
-        """Read ``transitions``; the range is for others that are asked with it."""
-        if text != "transitions":
-            raise QueryError(f"query is {text!r}; transitions takes nothing after it", value=text)
-        return cls()
 
     @property
     def name(self) -> str:
@@ -119,11 +111,4 @@ class TransitionsQuestion(Question):
             raise QueryError("the answer to transitions does not add up, as its noise makes it do")
 
     def _distribution(self, model: Model, scale: float) -> NoiseDistribution:
-        distribution = NoiseDistribution(
-            kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=len(model.labels) ** 2
-        )
-        if self.independent or distribution.counts_scale > LARGEST_SCALE:
-            return distribution
-        return NoiseDistribution(
-            kind=distribution.kind, scale=scale, coordinates=distribution.coordinates, balanced=True
-        )
+        return noise_of_scale(NoiseKind.DISCRETE_LAPLACE, scale, len(model.labels) ** 2, not self.independent)

@@ -15,21 +15,8 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.extras import install_advice
 from pufferdp.basics.places import check_place
 from pufferdp.basics.words import number
-from pufferdp.report.layers import (
-    Axis,
-    Band,
-    Bars,
-    ChartData,
-    FigureData,
-    HeatMap,
-    Line,
-    PanelsData,
-    Points,
-    Range,
-    Rule,
-    Text,
-)
-from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, NAMES, STRONG, TURNED, Theme
+from pufferdp.report import charts
+from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, STRONG, TURNED, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +73,7 @@ def drawing(theme: Theme = LIGHT) -> Iterator[type[Figure]]:
 ENDINGS: Final = (".png", ".svg", ".pdf")
 
 
-def save(shown: FigureData, path: str | os.PathLike[str], theme: Theme) -> None:
+def save(shown: charts.Drawable, path: str | os.PathLike[str], theme: Theme) -> None:
     """Write a figure, whole or not at all."""
     with drawing(theme) as figures:
         write(figure_of(shown, theme, figures), path)
@@ -101,24 +88,24 @@ def write(figure: Figure, path: str | os.PathLike[str]) -> None:
         raise ParameterError(f"figure {str(path)!r} cannot be written: {error.strerror}", value=path) from None
 
 
-def inches(shown: FigureData) -> tuple[float, float]:
+def inches(shown: charts.Drawable) -> tuple[float, float]:
     """Width and height of a figure."""
-    if isinstance(shown, ChartData):
+    if isinstance(shown, charts.Chart):
         return shown.width, shown.height
-    assert isinstance(shown, PanelsData)
+    assert isinstance(shown, charts.Panels)
     rows = [shown.parts[n : n + shown.across] for n in range(0, len(shown.parts), shown.across)]
     return max(sum(c.width for c in row) for row in rows), sum(max(c.height for c in row) for row in rows) + 0.4
 
 
-def figure_of(shown: FigureData, theme: Theme, figures: type[Figure]) -> Figure:
+def figure_of(shown: charts.Drawable, theme: Theme, figures: type[Figure]) -> Figure:
     """A chart, or several, as a figure of matplotlib."""
     width, height = inches(shown)
     figure = figures(figsize=(width, height), layout="constrained")
     wide = int(13 * width)
-    if isinstance(shown, ChartData):
+    if isinstance(shown, charts.Chart):
         _draw(shown, figure, figure.subplots(), theme)
         return figure
-    assert isinstance(shown, PanelsData)
+    assert isinstance(shown, charts.Panels)
     down = -(-len(shown.parts) // shown.across)
     heights = [shown.parts[n * shown.across].height for n in range(down)]
     grid = figure.subplots(down, shown.across, squeeze=False, height_ratios=heights, sharey=shown.same_y)
@@ -134,11 +121,11 @@ def figure_of(shown: FigureData, theme: Theme, figures: type[Figure]) -> Figure:
     return figure
 
 
-def _heat(chart: ChartData) -> Any:
-    return next((layer for layer in chart.layers if isinstance(layer, HeatMap)), None)
+def _heat(chart: charts.Chart) -> Any:
+    return next((layer for layer in chart.layers if isinstance(layer, charts.HeatMap)), None)
 
 
-def _draw(chart: ChartData, figure: Figure, axes: Axes, theme: Theme, bar: bool = True) -> None:
+def _draw(chart: charts.Chart, figure: Figure, axes: Axes, theme: Theme, bar: bool = True) -> None:
     for layer in chart.layers:
         _LAYERS[type(layer)](axes, layer, chart, theme)
     heat = _heat(chart)
@@ -151,14 +138,14 @@ def _draw(chart: ChartData, figure: Figure, axes: Axes, theme: Theme, bar: bool 
     axes.set_ylabel(short(chart.y.name, int(11 * chart.height)))
     beside = max(map(len, chart.y.names), default=0) if heat is None else 0
     axes.set_title(textwrap.fill(short(chart.title, 160), max(24, int(12 * chart.width) - 8 - min(beside, 24))))
-    if any(getattr(layer, "label", "") for layer in chart.layers if not isinstance(layer, HeatMap)):
+    if any(getattr(layer, "label", "") for layer in chart.layers if not isinstance(layer, charts.HeatMap)):
         if chart.legend == "outside":
             figure.legend(loc="outside lower left")
         else:
             axes.legend(loc=chart.legend)
 
 
-def _ends(axes: Axes, chart: ChartData) -> None:
+def _ends(axes: Axes, chart: charts.Chart) -> None:
     for axis, scale, limits, ticks, line in (
         (chart.x, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.xaxis),
         (chart.y, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.yaxis),
@@ -176,14 +163,14 @@ def _ends(axes: Axes, chart: ChartData) -> None:
     axes.minorticks_off()
 
 
-def _names(axis: Axis, ticks: Any, across: bool, width: float, middle: float = 0.0) -> None:
+def _names(axis: charts.Axis, ticks: Any, across: bool, width: float, middle: float = 0.0) -> None:
     names = [short(name) for name in axis.names]
     turned = across and max(map(len, names)) * len(names) > TURNED * width
-    every = math.ceil(len(names) / (NAMES * width)) if across else 1  # so that names do not lie on each other
+    every = math.ceil(len(names) / (5 * width)) if across else 1  # five an inch do not lie on each other
     ticks([n + middle for n in range(0, len(names), every)], names[::every], rotation=90 if turned else 0)
 
 
-def _line(axes: Axes, layer: Line, chart: ChartData, theme: Theme) -> None:
+def _line(axes: Axes, layer: charts.Line, chart: charts.Chart, theme: Theme) -> None:
     n = layer.series % len(DASHES)
     axes.plot(
         layer.x,
@@ -198,7 +185,7 @@ def _line(axes: Axes, layer: Line, chart: ChartData, theme: Theme) -> None:
     )
 
 
-def _points(axes: Axes, layer: Points, chart: ChartData, theme: Theme) -> None:
+def _points(axes: Axes, layer: charts.Points, chart: charts.Chart, theme: Theme) -> None:
     colour = theme.series[layer.series % len(MARKERS)]
     axes.plot(
         layer.x,
@@ -213,7 +200,7 @@ def _points(axes: Axes, layer: Points, chart: ChartData, theme: Theme) -> None:
     )
 
 
-def _bars(axes: Axes, layer: Bars, chart: ChartData, theme: Theme) -> None:
+def _bars(axes: Axes, layer: charts.Bars, chart: charts.Chart, theme: Theme) -> None:
     colour = theme.series[layer.series % len(HATCHES)]
     style: dict[str, Any] = {
         "full": {"facecolor": colour, "edgecolor": colour},
@@ -228,7 +215,7 @@ def _bars(axes: Axes, layer: Bars, chart: ChartData, theme: Theme) -> None:
         axes.bar(layer.at, lengths, layer.width, bottom=layer.start, **style)
 
 
-def _range(axes: Axes, layer: Range, chart: ChartData, theme: Theme) -> None:
+def _range(axes: Axes, layer: charts.Range, chart: charts.Chart, theme: Theme) -> None:
     middle = [(a + b) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     half = [(b - a) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     style: dict[str, Any] = {"fmt": "none", "color": theme.series[layer.series]}
@@ -240,7 +227,7 @@ def _range(axes: Axes, layer: Range, chart: ChartData, theme: Theme) -> None:
         axes.errorbar(middle, layer.at, xerr=half, **style)
 
 
-def _band(axes: Axes, layer: Band, chart: ChartData, theme: Theme) -> None:
+def _band(axes: Axes, layer: charts.Band, chart: charts.Chart, theme: Theme) -> None:
     span = axes.axvspan if layer.along == "x" else axes.axhspan
     style: dict[str, Any] = {
         "pale": {"facecolor": theme.pale},
@@ -250,7 +237,7 @@ def _band(axes: Axes, layer: Band, chart: ChartData, theme: Theme) -> None:
     span(layer.low, layer.high, linewidth=0, label=short(layer.label, 60) or None, zorder=0.6, **style)
 
 
-def _rule(axes: Axes, layer: Rule, chart: ChartData, theme: Theme) -> None:
+def _rule(axes: Axes, layer: charts.Rule, chart: charts.Chart, theme: Theme) -> None:
     across = axes.axhline if layer.along == "y" else axes.axvline
     n = layer.series % len(DASHES)
     style = (0, DASHES[n]) if DASHES[n] else "-"
@@ -258,7 +245,7 @@ def _rule(axes: Axes, layer: Rule, chart: ChartData, theme: Theme) -> None:
     across(layer.at, color=colour, linestyle=style, linewidth=1.3, label=short(layer.label, 60) or None, zorder=1.5)
 
 
-def _text(axes: Axes, layer: Text, chart: ChartData, theme: Theme) -> None:
+def _text(axes: Axes, layer: charts.Text, chart: charts.Chart, theme: Theme) -> None:
     axes.annotate(
         short(layer.words, 80),
         (layer.x, layer.y),
@@ -270,7 +257,7 @@ def _text(axes: Axes, layer: Text, chart: ChartData, theme: Theme) -> None:
     )
 
 
-def _heat_map(axes: Axes, layer: HeatMap, chart: ChartData, theme: Theme) -> None:
+def _heat_map(axes: Axes, layer: charts.HeatMap, chart: charts.Chart, theme: Theme) -> None:
     from matplotlib.colors import ListedColormap
 
     top = layer.top or 1.0
@@ -287,18 +274,18 @@ def _heat_map(axes: Axes, layer: HeatMap, chart: ChartData, theme: Theme) -> Non
 
 
 _LAYERS: Final[dict[type, Any]] = {
-    Line: _line,
-    Points: _points,
-    Bars: _bars,
-    Range: _range,
-    Band: _band,
-    Rule: _rule,
-    Text: _text,
-    HeatMap: _heat_map,
+    charts.Line: _line,
+    charts.Points: _points,
+    charts.Bars: _bars,
+    charts.Range: _range,
+    charts.Band: _band,
+    charts.Rule: _rule,
+    charts.Text: _text,
+    charts.HeatMap: _heat_map,
 }
 
 
-def inline_svg(shown: FigureData, name: str) -> str:
+def inline_svg(shown: charts.Drawable, name: str) -> str:
     """An ``svg`` element for a page. Its colours are variables of the page, with the light ones where it has none."""
     from xml.etree import ElementTree
 

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from pufferdp.basics.words import number
-from pufferdp.publish.answers.transport import Moves, moves_between
+from pufferdp.publish.answers.distributions import Moves, moves_between
 from pufferdp.report.draw.matplotlib import drawing, write
 from pufferdp.report.theme import LIGHT
 

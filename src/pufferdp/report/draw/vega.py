@@ -5,20 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from pufferdp.report.layers import (
-    Axis,
-    Band,
-    Bars,
-    ChartData,
-    FigureData,
-    HeatMap,
-    Line,
-    PanelsData,
-    Points,
-    Range,
-    Rule,
-    Text,
-)
+from pufferdp.report import charts
 from pufferdp.report.theme import DASHES, MANY, SHAPES, STRONG, TURNED, Theme
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -28,12 +15,12 @@ _PLOT_SHARE: Final = 0.75
 """The share of a figure's width that is not labels."""
 
 
-def specification(shown: FigureData, theme: Theme) -> dict[str, Any]:
+def specification(shown: charts.Drawable, theme: Theme) -> dict[str, Any]:
     """The whole specification of one chart or of several."""
     whole = {"$schema": SCHEMA, "description": shown.alt, "config": _config(theme)}
-    if isinstance(shown, ChartData):
+    if isinstance(shown, charts.Chart):
         return {**whole, **_chart(shown, theme)}
-    assert isinstance(shown, PanelsData)
+    assert isinstance(shown, charts.Panels)
     parts = [_chart(part, theme) for part in shown.parts]
     title = {"text": shown.title, "anchor": "start"} if shown.title else {"text": ""}
     # A legend is each panel's own; heat maps have the same ends, and so one meaning of shades.
@@ -54,7 +41,7 @@ def _config(theme: Theme) -> dict[str, Any]:
     }
 
 
-def _chart(chart: ChartData, theme: Theme) -> dict[str, Any]:
+def _chart(chart: charts.Chart, theme: Theme) -> dict[str, Any]:
     layers = [part for layer in chart.layers for part in _LAYERS[type(layer)](layer, chart, theme)]
     return {
         "title": chart.title,
@@ -65,19 +52,19 @@ def _chart(chart: ChartData, theme: Theme) -> dict[str, Any]:
     }
 
 
-def _place(axis: Axis, value: float) -> Any:
+def _place(axis: charts.Axis, value: float) -> Any:
     """A value as it stands in the data: a name on an axis of names; null where no number can be shown."""
     if axis.scale == "names":
         return axis.names[round(value)]
     return value if math.isfinite(value) and (axis.scale != "log" or value > 0) else None
 
 
-def _words(axis: Axis, width: float) -> dict[str, Any]:
+def _words(axis: charts.Axis, width: float) -> dict[str, Any]:
     turned = max(map(len, axis.names)) * len(axis.names) > TURNED * width
     return {"title": axis.name or None, "axis": {"labelAngle": -90 if turned else 0, "labelOverlap": "greedy"}}
 
 
-def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str, Any]:
+def _channel(axis: charts.Axis, field: str, side: str, width: float = 7.0) -> dict[str, Any]:
     if axis.scale == "names":
         # Places rise from the bottom, and lists begin at the top.
         order = list(axis.names) if side == "x" else list(reversed(axis.names))
@@ -92,33 +79,39 @@ def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str,
     return {**made, "axis": {"tickMinStep": 1, "format": "d"}} if axis.whole else made
 
 
-def _xy(chart: ChartData) -> dict[str, Any]:
+def _xy(chart: charts.Chart) -> dict[str, Any]:
     return {"x": _channel(chart.x, "x", "x", chart.width), "y": _channel(chart.y, "y", "y", math.inf)}
 
 
-def _told(layer: Line | Points | Range | Rule, chart: ChartData, theme: Theme) -> dict[str, Any]:
+def _told(
+    layer: charts.Line | charts.Points | charts.Range | charts.Rule, chart: charts.Chart, theme: Theme
+) -> dict[str, Any]:
     """What tells a labelled layer apart, with its legend: lines by colour and dashes, points by colour and shape."""
     if not layer.label:
         return {}
-    alike = [other for other in chart.layers if isinstance(other, Line | Points | Range | Rule) and other.label]
-    alike = [other for other in alike if isinstance(other, Points) is isinstance(layer, Points)]
+    alike = [
+        other
+        for other in chart.layers
+        if isinstance(other, charts.Line | charts.Points | charts.Range | charts.Rule) and other.label
+    ]
+    alike = [other for other in alike if isinstance(other, charts.Points) is isinstance(layer, charts.Points)]
     colours = [theme.series[other.series] for other in alike]
     by: dict[str, list[Any]] = {
         "color": colours,
         "strokeDash": [list(DASHES[other.series]) or [1, 0] for other in alike],
     }
-    if isinstance(layer, Points):
+    if isinstance(layer, charts.Points):
         hollow = [theme.ground if getattr(other, "hollow", False) else theme.series[other.series] for other in alike]
         by = {"stroke": colours, "fill": hollow, "shape": [SHAPES[other.series] for other in alike]}
     (field,) = _label(layer)
     encoding: dict[str, Any] = {"field": field, "type": "nominal", "title": None}
-    if not isinstance(layer, Points):
+    if not isinstance(layer, charts.Points):
         encoding["legend"] = {"symbolType": "stroke"}
     domain = [other.label for other in alike]
     return {channel: {**encoding, "scale": {"domain": domain, "range": values}} for channel, values in by.items()}
 
 
-def _line(layer: Line, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _line(layer: charts.Line, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     mark: dict[str, Any] = {
         "type": "line",
         "strokeWidth": 3 if layer.bold else 1.8,
@@ -136,7 +129,7 @@ def _line(layer: Line, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": rows}, "mark": {**mark, "tooltip": True}, "encoding": encoding}]
 
 
-def _points(layer: Points, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _points(layer: charts.Points, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     colour = theme.series[layer.series]
     mark = {"type": "point", "shape": SHAPES[layer.series], "size": 45, "color": colour, "tooltip": True}
     mark["fill"] = theme.ground if layer.hollow else colour
@@ -145,7 +138,7 @@ def _points(layer: Points, chart: ChartData, theme: Theme) -> list[dict[str, Any
     return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
 
-def _bars(layer: Bars, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _bars(layer: charts.Bars, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     lying, colour = chart.y.scale == "names", theme.series[layer.series]
     mark: dict[str, Any] = {"type": "bar", "stroke": colour, "tooltip": True}
     mark["strokeWidth"] = 1.2 if len(layer.at) <= MANY else 0
@@ -169,7 +162,7 @@ def _bars(layer: Bars, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), **size}}]
 
 
-def _range(layer: Range, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _range(layer: charts.Range, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     along = layer.along
     rows = _rows(chart, x=layer.at, y=layer.low) if along == "y" else _rows(chart, x=layer.low, y=layer.at)
     rows = [{**row, "end": end, **_label(layer)} for row, end in zip(rows, layer.high, strict=True)]
@@ -185,7 +178,7 @@ def _range(layer: Range, chart: ChartData, theme: Theme) -> list[dict[str, Any]]
     ]
 
 
-def _band(layer: Band, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _band(layer: charts.Band, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     axis = chart.x if layer.along == "x" else chart.y
     mark: dict[str, Any] = {"type": "rect", "fill": theme.shade if layer.kind == "shade" else theme.pale}
     if layer.kind == "hatched":
@@ -195,7 +188,7 @@ def _band(layer: Band, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": [{"low": layer.low, "high": layer.high}]}, "mark": mark, "encoding": encoding}]
 
 
-def _rule(layer: Rule, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _rule(layer: charts.Rule, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     axis = chart.x if layer.along == "x" else chart.y
     mark: dict[str, Any] = {"type": "rule", "strokeWidth": 1.5}
     mark["color"] = theme.shade if layer.pale else theme.series[layer.series]
@@ -206,13 +199,13 @@ def _rule(layer: Rule, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
     return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
 
-def _text(layer: Text, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _text(layer: charts.Text, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     mark = {"type": "text", "align": layer.align, "dx": layer.right, "dy": -layer.up, "color": theme.text}
     rows = [{**_rows(chart, x=(layer.x,), y=(layer.y,))[0], "words": layer.words}]
     return [{"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), "text": {"field": "words"}}}]
 
 
-def _heat_map(layer: HeatMap, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:
+def _heat_map(layer: charts.HeatMap, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     top = layer.top or 1.0
     rows: list[dict[str, Any]] = [
         {"x": column, "y": row, "value": value}
@@ -239,22 +232,22 @@ def _heat_map(layer: HeatMap, chart: ChartData, theme: Theme) -> list[dict[str, 
     return [{"data": {"values": rows}, **cells}, *written]
 
 
-def _label(layer: Line | Points | Range | Rule) -> dict[str, str]:
+def _label(layer: charts.Line | charts.Points | charts.Range | charts.Rule) -> dict[str, str]:
     """Under a name of its own for points, which keeps their legend apart from that of lines."""
-    return {"point" if isinstance(layer, Points) else "line": layer.label} if layer.label else {}
+    return {"point" if isinstance(layer, charts.Points) else "line": layer.label} if layer.label else {}
 
 
-def _rows(chart: ChartData, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
+def _rows(chart: charts.Chart, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
     return [{"x": _place(chart.x, a), "y": _place(chart.y, b)} for a, b in zip(x, y, strict=True)]
 
 
 _LAYERS: Final[dict[type, Any]] = {
-    Line: _line,
-    Points: _points,
-    Bars: _bars,
-    Range: _range,
-    Band: _band,
-    Rule: _rule,
-    Text: _text,
-    HeatMap: _heat_map,
+    charts.Line: _line,
+    charts.Points: _points,
+    charts.Bars: _bars,
+    charts.Range: _range,
+    charts.Band: _band,
+    charts.Rule: _rule,
+    charts.Text: _text,
+    charts.HeatMap: _heat_map,
 }

@@ -10,27 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import interval_text, number
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.estimate import (
-    LEAST_SURPRISE,
-    PROBABILITY,
-    answer_posterior,
-    hardly_explained,
-    why_no_model_estimate,
-)
-from pufferdp.publish.answers.intervals import intervals
+from pufferdp.publish.answers import estimate
 from pufferdp.publish.certificate import adversary_text
 from pufferdp.publish.verdict import certified_verdict
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import (
-    approximate_guarantee,
-    certificate_page,
-    guarantee_sentences,
-    guarantee_words,
-    odds,
-    plain_dp,
-    secret_words,
-)
+from pufferdp.report.pages import common
 from pufferdp.report.pages.leakage import multiplied
 
 if TYPE_CHECKING:
@@ -38,7 +23,6 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.fleet import Fleet
     from pufferdp.publish.answers.plan import Plan
     from pufferdp.publish.answers.problem import Problem
-    from pufferdp.publish.answers.publication import Release
 
 REASONS: Final = "see text(verbose=True) or to_dict() for the reasons"
 MOST_PEOPLE: Final = 20
@@ -105,27 +89,19 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     )
 
 
-def release_page(release: Release, comparison: PlainDp | None = None) -> Page:
-    """A released answer: its certificate has all there is to say."""
-    return answer_page(release.certificate.to_dict(), comparison)
-
-
-def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released answer, from its certificate."""
     g, query, noise = (certificate[name] for name in ("guarantee", "query", "noise"))
     # The certificate says itself where the guarantee is about values within the clipping width.
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
-    about = secret_words(g["framework"] is not None, width, g.get("unit"))
-    guarantee = (
-        approximate_guarantee(g["epsilon"], g["delta"], g["knows"], "these numbers")
-        if "delta" in g
-        else guarantee_words(g["epsilon"], g["knows"], "these numbers", **about)
-    )
-    words = Words(guarantee_sentences(certificate), Medium.TERMINAL)
+    about = common.secret_words(g["framework"] is not None, width, g.get("unit"))
+    delta = g.get("delta", 0.0)
+    guarantee = common.guarantee_words(g["epsilon"], g["knows"], "these numbers", **about, delta=delta)
+    words = Words(common.guarantee_sentences(certificate), Medium.TERMINAL)
     balanced = ", adding up to 0" if noise.get("balanced") else ""
     decides = what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]})
     lipschitz = number(query["lipschitz"])
-    return certificate_page(
+    return common.certificate_page(
         certificate,
         title=f"Private release: {query['name']} of {certificate['data']['column']}",
         lead=f", epsilon {number(g['epsilon'])}{_beside(g)}",
@@ -134,7 +110,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
             Section(title="The guarantee", blocks=(guarantee,)),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
             Section(title="In the words of the certificate", blocks=(words,)),
-            *plain_dp(comparison, g["epsilon"], "this release"),
+            *common.plain_dp(comparison, g["epsilon"], "this release"),
         ),
         facts=(
             ("noise", f"{noise['kind']}{balanced}, scale {number(noise['scale'])}, Lipschitz constant {lipschitz}"),
@@ -144,9 +120,9 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     )
 
 
-def answer_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of an answer guarantees."""
-    return (Words(guarantee_sentences(certificate)),)
+    return (Words(common.guarantee_sentences(certificate)),)
 
 
 def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
@@ -166,7 +142,7 @@ def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
 
 def _released(certificate: dict[str, Any]) -> Table:
     """The released numbers and their ranges, which hold without the model."""
-    ranges = intervals(certificate)
+    ranges = estimate.intervals(certificate)
     sure = f"{100 * ranges.probability:.4g} %"
     head = [certificate["query"]["name"].partition(":")[0], "released", f"{sure} interval"]
     columns = [_numbers(certificate["answer"]), _intervals(ranges.each.low, ranges.each.high)]
@@ -186,8 +162,8 @@ def _if_the_model_is_right(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """The posterior, or why there is none; nothing where a warning says that the model hardly explains the answer."""
     model_estimate = certificate["model_estimate"]
     if model_estimate is None:
-        return (Words((f"No model-based estimate: {why_no_model_estimate(certificate)}.",)),)
-    if hardly_explained(model_estimate["surprise"]):
+        return (Words((f"No model-based estimate: {estimate.why_no_model_estimate(certificate)}.",)),)
+    if estimate.hardly_explained(model_estimate["surprise"]):
         return ()
     credible = f"{100 * model_estimate['probability']:.4g} % credible interval"
     head = (certificate["query"]["name"].partition(":")[0], "posterior mean", credible)
@@ -215,11 +191,11 @@ def as_list(value: Any) -> list[Any]:
 def _surprise(certificate: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Where the model hardly explains the answer: how likely it thinks the number that lies furthest out."""
     model_estimate, labels = certificate["model_estimate"], certificate["labels"]
-    if model_estimate is None or not hardly_explained(model_estimate["surprise"]):
+    if model_estimate is None or not estimate.hardly_explained(model_estimate["surprise"]):
         return ()
     far = as_list(model_estimate["surprise"])
     least = min(far)
-    rare = f"at most {number(least)}" if least <= LEAST_SURPRISE else number(least)
+    rare = f"at most {number(least)}" if least <= estimate.LEAST_SURPRISE else number(least)
     return (("surprise", f"{labels[far.index(least)]}: under the model one so far out has probability {rare}"),)
 
 
@@ -277,12 +253,11 @@ def plan_guarantee(plan: Plan) -> Words:
     """What a release by this plan would guarantee."""
     problem, content, sees = plan.problem, plan.to_dict(), "an answer released by this plan"
     best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
-    if best is not None and "delta" in best:
-        return approximate_guarantee(problem.epsilon, best["delta"], problem.adversary.knows, sees)
     clip = problem.query.clip
     width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
-    about = secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
-    return guarantee_words(problem.epsilon, problem.adversary.knows, sees, **about)
+    about = common.secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
+    delta = 0.0 if best is None else best.get("delta", 0.0)
+    return common.guarantee_words(problem.epsilon, problem.adversary.knows, sees, **about, delta=delta)
 
 
 def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[str] = ()) -> Page:
@@ -302,10 +277,10 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[s
         sections=(
             Section(title="The guarantee", blocks=(plan_guarantee(plan),)),
             Section(title="The accuracy", blocks=_candidates(content, best, warnings)),
-            *plain_dp(comparison, problem.epsilon, "a release by this plan"),
+            *common.plain_dp(comparison, problem.epsilon, "a release by this plan"),
         ),
         words=(
-            f"A release by this plan changes {bounded} by at most a factor of {odds(problem.epsilon)}. "
+            f"A release by this plan changes {bounded} by at most a factor of {common.odds(problem.epsilon)}. "
             f"{adversary_text(problem.adversary.knows)} The certificate of the release has the exact guarantee; "
             "a plan guarantees nothing.",
         ),
@@ -444,11 +419,11 @@ def what_decides(candidate: dict[str, Any]) -> str:
 
 def posterior_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     """Prior and posterior of an answer of one number, as bars; the noisy answer as a line."""
-    posterior = answer_posterior(problem, noisy, scale)
+    posterior = estimate.answer_posterior(problem, noisy, scale)
     width = min((b - a for a, b in itertools.pairwise(posterior.points)), default=1.0)
     height = max(posterior.after) * 1.08
     low, high = posterior.low, posterior.high
-    interval = f"{100 * PROBABILITY:g} % credible interval {number(low)}–{number(high)}"
+    interval = f"{100 * estimate.PROBABILITY:g} % credible interval {number(low)}–{number(high)}"
     model_estimate = f"posterior mean {number(posterior.mean)}; {interval}"
     what = f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}"
     return Chart(

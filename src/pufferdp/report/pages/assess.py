@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import interval_text, number, up_to
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import DP
-from pufferdp.report.pages.losses import reached
+from pufferdp.report.pages.losses import along_records, reached, shown_records
 
 if TYPE_CHECKING:
     from pufferdp.assess.attack.attack import AttackReport
@@ -355,7 +355,10 @@ def stream_page(stream: StreamReport) -> Page:
     spent = f"{number(float(losses[0]))} of DP at each step" if same else "a DP loss of its own at each step"
     over = "without end" if stream.length is None else f"of {stream.length:,} step{'s' * (stream.length != 1)}"
     columns = (losses, stream.backward, stream.forward, stream.total)
-    rows = tuple((name, *(number(float(part[at])) for part in columns)) for name, at in _stream_rows(stream))
+    shown = [("any, at most", 0)]
+    if stream.length is not None and stream.worst is not None:
+        shown = shown_records(stream.length, stream.worst - 1)
+    rows = tuple((name, *(number(float(part[at])) for part in columns)) for name, at in shown)
     table = Table(
         caption="Leakage about the record of a step under this model, at most",
         head=("step", "spends", "backward", "forward", "total"),
@@ -370,15 +373,6 @@ def stream_page(stream: StreamReport) -> Page:
         data=content,
         kind="leakage",
     )
-
-
-def _stream_rows(stream: StreamReport) -> list[tuple[str, int]]:
-    """The steps that a table shows: both ends, the middle and the worst."""
-    if stream.length is None or stream.worst is None:
-        return [("any, at most", 0)]
-    n, worst = stream.length, stream.worst - 1
-    steps = sorted({0, 1, worst, n // 2, n - 2, n - 1} & set(range(n)) if n > 8 else set(range(n)))
-    return [(f"{t + 1:,}" + (" worst" if t == worst else ""), t) for t in steps]
 
 
 def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
@@ -455,8 +449,9 @@ def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
         sentences.append(f"DP noise: no bound under the alternative model, because {left.leakage_reason}.")
     else:
         spent, leaks = up_to(left.dp_epsilon, down=True), up_to(left.leakage_under_other)
+        only = "" if left.holds_for is None else f", for {left.holds_for}"
         sentences += [
-            f"DP noise with ε = {spent}: leaks at most {leaks} under the alternative model{_held(left)}.",
+            f"DP noise with ε = {spent}: leaks at most {leaks} under the alternative model{only}.",
             f"Guarantee of that noise against this adversary: ε = {up_to(left.guarantee)}, the smaller of the two.",
         ]
     if 0 < left.delta < math.inf:
@@ -473,37 +468,20 @@ def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
     return *sentences, f"Adversary: knows {Adversary.PUFFERFISH.knows}."
 
 
-def _held(left: Robustness) -> str:
-    """For which algorithms the leakage is bounded, where not for all."""
-    return "" if left.holds_for is None else f", for {left.holds_for}"
-
-
-_NAMES: Final = {
-    "total": "all outputs",
-    "backward": "outputs so far",
-    "forward": "outputs from then on",
-    "dp_epsilon": "DP loss of the step",
-}
-
-
 def stream_chart(stream: dict[str, Any]) -> Chart:
     """Leakage over time, beside the DP loss of each step."""
-    steps, few = tuple(map(float, stream["steps"])), len(stream["steps"]) <= 40
-    lines = [
-        Line(x=steps, y=tuple(map(float, stream[part])), label=label, series=n, marked=few, bold=part == "total")
-        for n, (part, label) in enumerate(_NAMES.items())
-    ]
+    parts = {
+        "all outputs": stream["total"],
+        "outputs so far": stream["backward"],
+        "outputs from then on": stream["forward"],
+        "DP loss of the step": stream["dp_epsilon"],
+    }
     title = f"{stream['length']:,} steps, adversary {stream['adversary']}"
-    return Chart(
-        title=title,
-        x=Axis(name="step", whole=True),
-        y=Axis(name="leakage about the step's record, at most", low=0.0),
-        layers=tuple(lines),
-        alt=f"Leakage over {title}: at most {number(max(stream['total']))} from all outputs, "
-        f"{number(max(stream['backward']))} from those so far, {number(max(stream['forward']))} from those later.",
-        height=4.2,
-        legend="outside",
+    alt = (
+        f"Leakage over {title}: at most {number(max(stream['total']))} from all outputs, "
+        f"{number(max(stream['backward']))} from those so far, {number(max(stream['forward']))} from those later."
     )
+    return along_records(title, ("step", "leakage about the step's record, at most"), stream["steps"], parts, alt)
 
 
 def drift_chart(drift: dict[str, Any]) -> Chart:

@@ -33,24 +33,20 @@ def odds(epsilon: float) -> str:
 
 
 def guarantee_words(
-    epsilon: float, knows: str, sees: str, secret: str = "any single record", between: str = ""
+    epsilon: float,
+    knows: str,
+    sees: str,
+    secret: str = "any single record",
+    between: str = "any two values of it",
+    delta: float = 0.0,
 ) -> Words:
-    """The guarantee, for a reader who is new to it."""
-    between = between or "any two values of it"
-    sentence = (
-        f"Seeing {sees} reveals little about {secret}: the odds between {between} change by at most a factor of "
-        f"{odds(epsilon)}. {adversary_text(knows)}"
-    )
-    return Words((sentence,), Medium.PAGES)
-
-
-def approximate_guarantee(epsilon: float, delta: float, knows: str, sees: str) -> Words:
-    """A guarantee with a delta, which bounds probabilities instead of odds."""
-    sentence = (
-        f"Seeing {sees} reveals little about any single record: any set of answers is at most {odds(epsilon)} times "
-        f"as likely under one value of it as under another, plus a delta of {delta:g}. {adversary_text(knows)}"
-    )
-    return Words((sentence,), Medium.PAGES)
+    """The guarantee, for a reader who is new to it; with a delta it bounds probabilities instead of odds."""
+    bound = f"the odds between {between} change by at most a factor of {odds(epsilon)}"
+    if delta:
+        secret = "any single record"
+        bound = f"any set of answers is at most {odds(epsilon)} times as likely under one value of it as under another"
+        bound += f", plus a delta of {delta:g}"
+    return Words((f"Seeing {sees} reveals little about {secret}: {bound}. {adversary_text(knows)}",), Medium.PAGES)
 
 
 def secret_words(

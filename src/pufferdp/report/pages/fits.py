@@ -164,7 +164,7 @@ def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
         for check in checks
     )
     head = ("goodness of fit", "chi-square", "df", "p-value", "effect", "result")
-    advice = tuple(f"{_capital(check.advice)}." for check in checks if check.holds is False)
+    advice = tuple(f"{check.advice[:1].upper()}{check.advice[1:]}." for check in checks if check.holds is False)
     reasons = tuple(f"Not tested: {check.question}: {check.reason}." for check in checks if check.p_value is None)
     level = f"Significance level of each test: {number(made[0].level)}." if made else ""
     return (
@@ -204,7 +204,3 @@ def checks_chart(checks: Sequence[Check]) -> Chart:
 def _p(value: float) -> str:
     """A p-value; below 1e-20 that alone."""
     return "below 1e-20" if value < 10**-MOST_EVIDENCE else f"{value:.2g}"
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]

@@ -7,42 +7,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.words import number, rounded, up_to
+from pufferdp.basics.words import number, rounded, shorten, up_to
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import (
-    OTHER,
-    OTHERWISE,
-    certificate_page,
-    certificate_sentences,
-    guarantee_words,
-    leak,
-)
+from pufferdp.report.pages import common
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
     from pufferdp.publish.flips.estimate import FlipEstimate, Interval
     from pufferdp.publish.flips.plan import FlipDesign
-    from pufferdp.publish.flips.publication import Flip
 
 _MOST_CELLS: Final = 100
-_MOST_NAMED: Final = 8
-"""Estimates that are named where there are none."""
 
 
-def flip_page(flip: Flip, comparison: PlainFlips | None = None) -> Page:
-    """A series that was flipped."""
-    return series_page(flip.certificate.to_dict(), comparison)
-
-
-def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
     """A series that was flipped, from its certificate."""
     design = _design(certificate)
     words = Words(_statement(certificate), Medium.TERMINAL)
-    return certificate_page(
+    return common.certificate_page(
         certificate,
         title=f"Privatised series: {certificate['data']['column']}",
         lead=f", epsilon {number(certificate['guarantee']['epsilon'])}",
@@ -55,7 +40,7 @@ def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = Non
     )
 
 
-def flip_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a flipped series guarantees."""
     design = _design(certificate)
     return Words((_title(design),)), *_channel(design), Words(_statement(certificate))
@@ -67,7 +52,7 @@ def _once(certificate: dict[str, Any]) -> str:
 
 
 def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
-    return certificate_sentences({**certificate, "ledger": None}, _once(certificate))
+    return common.certificate_sentences({**certificate, "ledger": None}, _once(certificate))
 
 
 def _design(certificate: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +110,7 @@ def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) 
     )
     knows = Adversary(design["adversary"]).knows
     return (
-        Section(title="The guarantee", blocks=(guarantee_words(design["epsilon"], knows, sees),)),
+        Section(title="The guarantee", blocks=(common.guarantee_words(design["epsilon"], knows, sees),)),
         Section(
             title="The accuracy",
             blocks=(Words((changes, *_constant(design)), Medium.PAGES), *_channel(design), shades),
@@ -236,9 +221,8 @@ def _not_estimable(estimate: FlipEstimate) -> tuple[str, ...]:
     names += [f"{a} then {b}" for n, a in enumerate(labels) for m, b in enumerate(labels) if math.isnan(moves[n, m])]
     if not names:
         return ()
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return (
-        f"Not estimable: {', '.join(names[:_MOST_NAMED])}{more}. The noise leaves intervals that cover nearly all of "
+        f"Not estimable: {shorten(names, 8)}. The noise leaves intervals that cover nearly all of "
         "[0, 1]. Flip with a larger ε, or pool more series.",
     )
 
@@ -273,13 +257,13 @@ def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
     noise = f"{100 * plain.expected_noise:.4g} %"
     rows = (
         ("plain randomised response: what it claims", number(epsilon), noise),
-        (f"plain randomised response: leaks, {much}", leak(plain.leakage), noise),
+        (f"plain randomised response: leaks, {much}", common.leak(plain.leakage), noise),
         (f"this series: leaks, {much}", up_to(design["loss"]), f"{100 * design['expected_noise']:.4g} %"),
     )
     words = (
         f"Flips with a DP loss of {number(epsilon)} hide a record as long as nobody looks at the records around it. "
         f"An adversary who knows {Adversary(design['adversary']).knows} and the model learns {much} "
-        f"{leak(plain.leakage)} from the whole series."
+        f"{common.leak(plain.leakage)} from the whole series."
         if plain.leakage > epsilon * (1 + 1e-9)
         else "Under this model flips with the same DP loss leak no more than they claim."
     )
@@ -292,7 +276,7 @@ def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
         make=lambda: _leakage_bars([(name, value) for name, value in bars if math.isfinite(value)]),
         caption=f"What plain randomised response claims, and what it and this series leak, {much}.",
     )
-    return Section(title=OTHERWISE, blocks=(Words((words,)), table, figure, Words((OTHER,))))
+    return Section(title=common.OTHERWISE, blocks=(Words((words,)), table, figure, Words((common.OTHER,))))
 
 
 def _leakage_bars(shown: Sequence[tuple[str, float]]) -> Chart:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.words import number, rounded
+from pufferdp.basics.words import number, rounded, shorten
 from pufferdp.publish.flows.kind import KIND
 from pufferdp.publish.verdict import flow_verdict
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
@@ -15,7 +15,6 @@ from pufferdp.report.pages.common import OTHERWISE, certificate_page, guarantee_
 
 if TYPE_CHECKING:
     from pufferdp.publish.flows.plan import FlowPlan
-    from pufferdp.publish.flows.publication import FlowRelease
 
 _MOST_STATES: Final = 8
 """More states make a table that does not fit a terminal; the largest shares are listed instead."""
@@ -92,12 +91,7 @@ def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def flow_release_page(release: FlowRelease) -> Page:
-    """A released flow, beside the model's own flow where that errs less."""
-    return flow_page(release.certificate.to_dict())
-
-
-def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: None = None) -> Page:
     """A released flow, from its certificate alone."""
     g, accuracy = certificate["guarantee"], certificate["accuracy"]
     errors = (
@@ -136,7 +130,7 @@ def flow_page(certificate: dict[str, Any], comparison: None = None) -> Page:
     )
 
 
-def flow_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a flow guarantees."""
     return (Words(guarantee_sentences(certificate)),)
 
@@ -148,8 +142,7 @@ def _not_guaranteed(certificate: dict[str, Any]) -> str:
 def _not_estimable(certificate: dict[str, Any]) -> tuple[str, ...]:
     """Which numbers of the chain the flow says nothing of."""
     names = [name for name, cell in _cells(certificate) if cell["value"] is None]
-    more = f" and {len(names) - _MOST_STATES} more" if len(names) > _MOST_STATES else ""
-    return (f"Not estimable from this flow: {', '.join(names[:_MOST_STATES])}{more}.",) if names else ()
+    return (f"Not estimable from this flow: {shorten(names, _MOST_STATES)}.",) if names else ()
 
 
 def _cells(certificate: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

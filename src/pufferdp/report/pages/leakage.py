@@ -188,9 +188,11 @@ def leakage_page(report: LeakageReport) -> Page:
     rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
     if report.query is not None:
         rows.append((f"exact, {report.query}", "", _exact(report)))
+    # With aggregates a record has the DP loss of all that read it.
+    spend = "DP loss to spend" if report.aggregates is None else "DP loss per record"
     table = Table(
         caption=f"{what} {given}{beside}{over}, under this model, adversary {report.adversary}",
-        head=("curve", "", _column(report)),
+        head=("curve", "", spend if report.inverse else "leaks at most"),
         rows=tuple(rows),
         left=2,
     )
@@ -213,13 +215,6 @@ def leakage_page(report: LeakageReport) -> Page:
         data=content,
         kind="leakage",
     )
-
-
-def _column(report: LeakageReport) -> str:
-    """What the numbers of the table are; with aggregates a record has the DP loss of all that read it."""
-    if not report.inverse:
-        return "leaks at most"
-    return "DP loss to spend" if report.aggregates is None else "DP loss per record"
 
 
 def _questions(report: LeakageReport) -> tuple[Figure, ...]:
@@ -246,7 +241,8 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         )
         answer += "total, with any DP library."
     else:
-        answer = f"Under this model, {_algorithm(report)} changes the odds between two values of {about} by at most a "
+        which = "any DP algorithm with this ε" if report.universal else "an algorithm with this DP ε"
+        answer = f"Under this model, {which} changes the odds between two values of {about} by at most a "
         answer += f"factor of e^{value}."
     if not report.universal:
         answer += f" This holds for {report.holds_for}."
@@ -273,11 +269,6 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         sentences += report.attack.sentences
     sentences += filter(None, (multiplied(report.multiplies),))
     return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), neighbours
-
-
-def _algorithm(report: LeakageReport) -> str:
-    """The algorithms that the bound is about."""
-    return "any DP algorithm with this ε" if report.universal else "an algorithm with this DP ε"
 
 
 def _laplace(report: LeakageReport) -> str:

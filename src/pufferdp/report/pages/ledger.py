@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.adversary import Adversary
@@ -52,9 +51,8 @@ def dataset_page(dataset: DataSet) -> Page:
         head = (*head, "delta", "DP delta")
     table = Table(caption="The budget", head=head, rows=rows, least=8)
     zone = Unit(**content["period"]).zone if "period" in content else None
-    page = _page(title, table, " ".join(filter(None, [_total(content), *_others(content), zone])), content)
-    blocks = (*page.sections[0].blocks[:1], *_segments(dataset), *page.sections[0].blocks[1:])
-    return replace(page, sections=(replace(page.sections[0], blocks=blocks),))
+    words = " ".join(filter(None, [_total(content), *_others(content), zone]))
+    return _page(title, (table, *_segments(dataset)), words, content)
 
 
 def _segments(dataset: DataSet) -> tuple[Block, ...]:
@@ -125,14 +123,14 @@ def _flows_page(content: dict[str, Any]) -> Page:
         f"The guarantee is about {_SECRETS[budget['privacy']]}, in total variation, with an orbit of radius "
         f"{budget['eta']:g}. The taus of all flows are added up; they never mix with an epsilon."
     )
-    return _page(f"Data set {content['dataset']}: {_count(content, 'flow')}", table, words, content)
+    return _page(f"Data set {content['dataset']}: {_count(content, 'flow')}", (table,), words, content)
 
 
-def _page(title: str, table: Table, words: str, content: dict[str, Any]) -> Page:
+def _page(title: str, blocks: tuple[Block, ...], words: str, content: dict[str, Any]) -> Page:
     return Page(
         title=title,
         opening=(title,),
-        sections=(Section(title="The budget", blocks=(table, Words((words, f"Head: {content['head']}")))),),
+        sections=(Section(title="The budget", blocks=(*blocks, Words((words, f"Head: {content['head']}")))),),
         data=content,
         kind="dataset",
     )
@@ -203,19 +201,13 @@ def balance_words(dataset: DataSet) -> Words:
                 f"{up_to(content['left_tau'], down=True)} is left.",
             )
         )
-    words = (
-        f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
-        f"{up_to(content['budget'], down=True)}; a DP loss of {up_to(content['left_dp'], down=True)} is left."
-    )
+    leaked = f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
+    leaked += f"{up_to(content['budget'], down=True)};"
+    left = f"a DP loss of {up_to(content['left_dp'], down=True)} is left."
     if content["ranges"]:
-        words = (
-            f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
-            f"{up_to(content['budget'], down=True)}; where most was charged a DP loss of "
-            f"{up_to(content['left_dp'], down=True)} is left. A record is assumed to have the same "
-            f"{_known_by(content)} in all of them."
-        )
-        return Words((words,))
-    return Words((words if content["left_dp"] else f"{words} Nothing more can be released from it.",))
+        same = f"A record is assumed to have the same {_known_by(content)} in all of them."
+        return Words((f"{leaked} where most was charged {left} {same}",))
+    return Words((f"{leaked} {left}" + ("" if content["left_dp"] else " Nothing more can be released from it."),))
 
 
 def datasets_page(datasets: Sequence[DataSet]) -> Page:
@@ -236,25 +228,15 @@ def datasets_page(datasets: Sequence[DataSet]) -> Page:
 
 
 def _line(content: dict[str, Any]) -> tuple[str, ...]:
+    releases = f"{content['releases']:,}"
     if "spent_tau" in content:
-        return (
-            content["dataset"],
-            "flows",
-            f"{content['releases']:,}",
-            f"tau {up_to(content['spent_tau'])}",
-            f"tau {up_to(content['budget']['tau'], down=True)}",
-            "-",
-            f"tau {up_to(content['left_tau'], down=True)}",
-        )
-    return (
-        content["dataset"],
-        content["adversary"],
-        f"{content['releases']:,}",
-        up_to(content["leakage"]),
-        up_to(content["budget"], down=True),
-        up_to(content["spent_dp"]),
-        up_to(content["left_dp"], down=True),
-    )
+        spent, budget, left = content["spent_tau"], content["budget"]["tau"], content["left_tau"]
+        taus = (f"tau {up_to(value, down=n > 0)}" for n, value in enumerate((spent, budget, left)))
+        leaked, most, rest = taus
+        return content["dataset"], "flows", releases, leaked, most, "-", rest
+    leaked, most = up_to(content["leakage"]), up_to(content["budget"], down=True)
+    spent, left = up_to(content["spent_dp"]), up_to(content["left_dp"], down=True)
+    return content["dataset"], content["adversary"], releases, leaked, most, spent, left
 
 
 def check_page(check: LedgerCheck) -> Page:

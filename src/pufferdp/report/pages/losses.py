@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 def losses_page(report: LossesReport) -> Page:
     """What leaks about each record where every record has a DP loss of its own."""
-    content, n, worst = report.to_dict(), report.length, report.worst - 1
-    shown = sorted({0, 1, worst, n // 2, n - 2, n - 1} & set(range(n)) if n > 8 else set(range(n)))
+    content, n = report.to_dict(), report.length
     rows = tuple(
-        (f"{t + 1:,}" + (" worst" if t == worst else ""), number(float(report.losses[t])), up_to(report.leakage[t]))
-        for t in shown
+        (name, number(float(report.losses[at])), up_to(report.leakage[at]))
+        for name, at in shown_records(n, report.worst - 1)
     )
     title = (
         f"A DP loss of its own for each of {n:,} records, under this model, for an adversary who knows "
@@ -59,22 +58,34 @@ def reached(lower: float, exact: float | None) -> str:
     return f"Some DP algorithm leaks {number(lower)}." if lower else "This is one upper bound for all records."
 
 
+def shown_records(n: int, worst: int) -> list[tuple[str, int]]:
+    """The records that a table shows, by name and place: both ends, the middle and the worst."""
+    places = sorted({0, 1, worst, n // 2, n - 2, n - 1} & set(range(n)) if n > 8 else set(range(n)))
+    return [(f"{t + 1:,}" + (" worst" if t == worst else ""), t) for t in places]
+
+
 def losses_chart(report: dict[str, Any]) -> Chart:
     """DP loss and leakage along the records."""
-    records, few = tuple(map(float, report["records"])), len(report["records"]) <= 40
-    names = {"leakage": "leakage, at most", "dp_epsilon": "DP loss of the record"}
-    lines = tuple(
-        Line(x=records, y=tuple(map(float, report[part])), label=label, series=n, marked=few, bold=part == "leakage")
-        for n, (part, label) in enumerate(names.items())
-    )
+    parts = {"leakage, at most": report["leakage"], "DP loss of the record": report["dp_epsilon"]}
     title = f"{report['length']:,} records, adversary {report['adversary']}"
-    return Chart(
-        title=title,
-        x=Axis(name="record", whole=True),
-        y=Axis(name="about one record", low=0.0),
-        layers=lines,
-        alt=f"DP loss and leakage along {title}: under this model at most {number(report['upper'])}, about record "
-        f"{report['worst']:,}.",
-        height=4.2,
-        legend="outside",
+    alt = f"DP loss and leakage along {title}: under this model at most {number(report['upper'])}, about record "
+    return along_records(title, ("record", "about one record"), report["records"], parts, f"{alt}{report['worst']:,}.")
+
+
+def along_records(
+    title: str, axes: tuple[str, str], records: list[int], parts: dict[str, list[float]], alt: str
+) -> Chart:
+    """A line along the records for each part, the first one bold."""
+    lines = tuple(
+        Line(
+            x=tuple(map(float, records)),
+            y=tuple(map(float, values)),
+            label=label,
+            series=n,
+            marked=len(records) <= 40,
+            bold=n == 0,
+        )
+        for n, (label, values) in enumerate(parts.items())
     )
+    x, y = Axis(name=axes[0], whole=True), Axis(name=axes[1], low=0.0)
+    return Chart(title=title, x=x, y=y, layers=lines, alt=alt, height=4.2, legend="outside")

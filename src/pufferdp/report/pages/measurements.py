@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pufferdp.assess.comparison import PlainDp
 from pufferdp.basics.words import number
 from pufferdp.report.page import Block, Page, Section, Words
-from pufferdp.report.pages.common import (
-    approximate_guarantee,
-    certificate_page,
-    certificate_sentences,
-    guarantee_words,
-    plain_dp,
-)
-
-if TYPE_CHECKING:
-    from pufferdp.publish.measurements.publication import MeasurementRelease
+from pufferdp.report.pages import common
 
 
-def measurement_page(release: MeasurementRelease, comparison: PlainDp | None = None) -> Page:
-    """What was released, what it guarantees and why."""
-    return measurement_certificate_page(release.certificate.to_dict(), comparison)
-
-
-def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """The release of a measurement, from its certificate."""
     guarantee, data = certificate["guarantee"], certificate["data"]
     epsilon, delta, sees = guarantee["epsilon"], guarantee.get("delta") or 0.0, "this answer"
-    shown = (
-        approximate_guarantee(epsilon, delta, guarantee["knows"], sees)
-        if delta
-        else guarantee_words(epsilon, guarantee["knows"], sees)
-    )
+    shown = common.guarantee_words(epsilon, guarantee["knows"], sees, delta=delta)
     measured = certificate["measurement"]
-    return certificate_page(
+    return common.certificate_page(
         certificate,
         title=f"Release: a measurement of {data['column']}",
         lead=f", epsilon {number(epsilon)}",
@@ -43,19 +25,19 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
         sections=(
             Section(title="The guarantee", blocks=(shown,)),
             Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
-            *plain_dp(comparison, epsilon, "this release"),
+            *common.plain_dp(comparison, epsilon, "this release"),
         ),
         facts=(("measurement", f"{measured['metric']} to {measured['measure']}"),),
     )
 
 
-def measurement_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a measurement guarantees."""
     return (Words(_sentences(certificate)),)
 
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    return certificate_sentences(certificate, _carried(certificate))
+    return common.certificate_sentences(certificate, _carried(certificate))
 
 
 def _answer(certificate: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ MOST_ROWS: Final = 24
 _WIDTH: Final = 8.0
 
 
-def redaction_certificate_page(certificate: dict[str, Any], comparison: OnlyPrivateRows | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: OnlyPrivateRows | None = None) -> Page:
     """A redacted series, from its certificate."""
     return redaction_page(redaction_of(certificate), comparison)
 
@@ -40,6 +40,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         hidden = "what the private rows that follow each other hold together"
     adversary = ("adversary", f"{hiding.adversary}: knows {knows}")
     words = [statement(hiding, redaction.known)]
+    checked = CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary)
     if certificate is not None:
         facts, raw = (*made_by(content["certificate"]), adversary), content["certificate"]
         words += [f"Taken to be public: {p}." for p in certificate.public]
@@ -53,7 +54,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
         + ("; no data was read" if certificate is None else f", {certificate.created[:10]}"),
         opening=(
             *_opening(content),
-            CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary).sentence,
+            checked.sentence if certificate is None else checked.misfit.strip() or checked.sentence,
         ),
         sections=(
             Section(title="The guarantee", blocks=(guarantee_words(hiding.epsilon, knows, sees, hidden),)),
@@ -68,7 +69,7 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
     )
 
 
-def redaction_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a redacted series guarantees."""
     redacted = (
         f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
@@ -124,7 +125,8 @@ def _probabilities(content: dict[str, Any]) -> Table:
     rows: list[tuple[str, ...]] = []
     for block in content["blocks"]:
         for row, chances in enumerate(block["redaction_probabilities"], start=block["first"]):
-            rows.append((f"{row:,}", "private" if row in private else "", *(_chance(q) for q in chances)))
+            shown = ({1: "always", 0: "never"}.get(q, f"{q:.4f}") for q in chances)
+            rows.append((f"{row:,}", "private" if row in private else "", *shown))
     hidden = len(rows) - MOST_ROWS
     if hidden > 0:
         half = MOST_ROWS // 2
@@ -136,10 +138,6 @@ def _probabilities(content: dict[str, Any]) -> Table:
         rows=tuple(rows),
         left=2,
     )
-
-
-def _chance(q: float) -> str:
-    return "always" if q == 1 else "never" if q == 0 else f"{q:.4f}"
 
 
 def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) -> Section:

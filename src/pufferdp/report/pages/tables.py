@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.words import line_width, number
 from pufferdp.models.base import PAIR_MARK
 from pufferdp.publish.certificate import adversary_text
-from pufferdp.publish.tables.cross import cross_table
+from pufferdp.publish.tables.classic import cross_table
 from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
@@ -33,8 +33,6 @@ MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""
 MOST_COLUMNS: Final = 20
 """Of a wider one the first columns; in a terminal as many as fit."""
-_MOST_STATES: Final = 8
-"""Columns of a table of pairs."""
 MOST_DRAWN: Final = 1_000
 """Groups in a figure: each then has two pixels of the widest figure."""
 _PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
@@ -47,12 +45,12 @@ def table_release_page(release: TableRelease, comparison: PlainDp | None = None)
     return _page(content, {**content["table"], "rows": release.table.rows}, comparison)
 
 
-def table_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released table, from its certificate."""
     return _page(certificate, certificate["table"], comparison)
 
 
-def table_guarantee(certificate: dict[str, Any]) -> tuple[Block, ...]:
+def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a table guarantees."""
     return (Words(_sentences(certificate)),)
 
@@ -139,7 +137,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
 
 def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
     """The numbers of all records together, question by question; those about pairs as tables of their own."""
-    blocks, lines, at = [], [], 1
+    blocks, lines, at, wide = [], [], 1, 8  # so many pairs in a row
     for question in questions:
         labels, name = question["labels"], question["name"]
         numbers = row[at : at + len(labels)]
@@ -151,9 +149,9 @@ def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
             blocks.append(
                 Table(
                     caption=f"The released {name}",
-                    head=(first, *columns[:_MOST_STATES]),
-                    rows=tuple(line[: _MOST_STATES + 1] for line in body),
-                    below=rows_left_out(len(cells) - MOST_ROWS, len(columns) - _MOST_STATES),
+                    head=(first, *columns[:wide]),
+                    rows=tuple(line[: wide + 1] for line in body),
+                    below=rows_left_out(len(cells) - MOST_ROWS, len(columns) - wide),
                 )
             )
         else:

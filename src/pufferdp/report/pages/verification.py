@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from pufferdp.basics.words import number, shorten
 from pufferdp.report.page import Block, Medium, Page, Section, Table, Words
+from pufferdp.report.pages.common import rows_left_out
 
 if TYPE_CHECKING:
     from pufferdp.publish.verify import Verification
-
-MOST_ROWS: Final = 20
-"""Numbers of an answer that are written out."""
 
 
 def verification_page(found: Verification) -> Page:
@@ -29,7 +28,7 @@ def verification_page(found: Verification) -> Page:
         left=2,
     )
     blocks: list[Block] = [Words((verdict, *words))]
-    blocks += _vouched(found.vouched)
+    blocks += verified_values(found.vouched)
     blocks += [warnings] if found.warnings else []
     blocks += [unprovable] if found.valid and found.unprovable else []
     return Page(
@@ -41,39 +40,32 @@ def verification_page(found: Verification) -> Page:
     )
 
 
-def _vouched(vouched: Mapping[str, Any]) -> list[Block]:
-    """The numbers that the certificate is about, as a table where they are one."""
+def verified_values(vouched: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The numbers that a certificate vouches for, written out so that nobody reads others beside them."""
     if "rows" in vouched:
         cells = tuple(tuple("-" if cell is None else str(cell) for cell in row) for row in vouched["rows"])
-        left_out = vouched["groups"] - len(cells)
-        below = f"… and {left_out:,} more" if left_out > 0 else ""
-        return [Table(caption="What it vouches for", head=tuple(vouched["columns"]), rows=cells, below=below)]
+        below = rows_left_out(vouched["groups"] - len(cells))
+        return (Table(caption="The table", head=tuple(vouched["columns"]), rows=cells, below=below),)
     if "flow" in vouched:
-        rows = tuple((name, *map(str, row)) for name, row in zip(vouched["labels"], vouched["flow"], strict=True))
-        return [Table(caption="What it vouches for", head=("from", *vouched["labels"]), rows=rows)]
+        rows = tuple((name, *map(number, row)) for name, row in zip(vouched["labels"], vouched["flow"], strict=True))
+        return (Table(caption="The flow", head=("", *vouched["labels"]), rows=rows),)
     if "answer" in vouched:
-        return [_answer(vouched)]
+        answer, estimate = (_written(vouched.get(name), vouched.get("labels")) for name in ("answer", "estimate"))
+        same = vouched.get("estimate") in (None, vouched["answer"])
+        return (Words((f"Answer: {answer}" + ("." if same else f"; estimate: {estimate}."),)),)
     if "groups" in vouched:
-        return [Words((f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}.",))]
-    if "records" in vouched:
-        return [Words((f"A series of {vouched['records']:,} records; the certificate holds their distribution only.",))]
-    return []
+        words = f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}: "
+        return (Words((f"{words}give verify the table to compare the two.",)),)
+    if "records" not in vouched:
+        return ()
+    words = f"A series of {vouched['records']:,} records; the certificate has their distribution, and not the records."
+    return (Words((words,)),)
 
 
-def _answer(vouched: Mapping[str, Any]) -> Table:
-    """Each number with all its digits, beside its estimate."""
-    answers, nearest = (_listed(vouched.get(name)) for name in ("answer", "estimate"))
-    labels = vouched.get("labels") or []
-    names = labels if len(labels) == len(answers) else [str(n + 1) for n in range(len(answers))]
-    nearest = nearest if len(nearest) == len(answers) else ["-"] * len(answers)
-    rows = tuple(
-        (str(name), str(answer), str(near)) for name, answer, near in zip(names, answers, nearest, strict=True)
-    )
-    below = f"… and {len(rows) - MOST_ROWS:,} more" if len(rows) > MOST_ROWS else ""
-    return Table(
-        caption="What it vouches for", head=("label", "answer", "estimate"), rows=rows[:MOST_ROWS], below=below
-    )
-
-
-def _listed(numbers: Any) -> list[Any]:
-    return [] if numbers is None else numbers if isinstance(numbers, list) else [numbers]
+def _written(numbers: Any, labels: Sequence[str] | None) -> str:
+    """Each number with all its digits, and its label where there are several."""
+    if not isinstance(numbers, list):
+        return str(numbers)
+    named = labels is not None and len(labels) == len(numbers)
+    each = [f"{name} {n}" for name, n in zip(labels or (), numbers, strict=True)] if named else list(map(str, numbers))
+    return shorten(each)

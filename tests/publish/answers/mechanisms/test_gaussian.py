@@ -31,7 +31,7 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler, gaussian_delta
-from pufferdp.report.pages.answers import answer_page, plan_page
+from pufferdp.report.pages.answers import page_from_certificate, plan_page
 from tests.oracles import algorithms
 from tests.strategies import chains, examples
 from tests.tolerance import SEARCHED, Between, safe_loss, safe_scale
@@ -260,7 +260,7 @@ def test_pages_say_what_is_bounded():
     """With a delta probabilities are bounded and odds are not: no page says they were."""
     several = Query.of_function(lambda chains: [0.0] * 100, 200.0, 100, euclidean=10.0)
     pages = [
-        answer_page(release_one().certificate.to_dict()),
+        page_from_certificate(release_one().certificate.to_dict()),
         plan_page(ranked(W, several, NAME, "curve-tight")),
     ]
     for page in pages:

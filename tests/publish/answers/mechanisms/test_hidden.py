@@ -13,7 +13,7 @@ from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.hidden_states import HiddenStates
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import CurveNoise
-from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden
+from pufferdp.publish.answers.mechanisms.exact import LaplaceHidden
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Calibrated, Problem
 from pufferdp.publish.answers.queries import Query

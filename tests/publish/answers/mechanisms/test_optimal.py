@@ -22,7 +22,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.noise_table import NoiseTable
+from pufferdp.publish.noise_distributions import NoiseTable
 from tests.oracles.leakage import channel_leakage, path_distribution
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains, examples

@@ -42,7 +42,8 @@ def load_thing(thing: Any, query: QueryLike = None, batched: bool = False, d_in:
                     "a diffprivlib mechanism adds noise to an answer; say which one: query='count:1', 'sum', or a "
                     "function"
                 )
-            function, loss = thing.randomise, _diffprivlib_loss(thing)
+            # Its epsilon, where delta is 0: for answers that move by no more than the mechanism's sensitivity.
+            function, loss = thing.randomise, None if getattr(thing, "delta", 0.0) else float(thing.epsilon)
         return Loaded(lambda rows: (function(_plain(answer(row))) for row in rows), loss)
     if not callable(thing):
         raise ParameterError(
@@ -124,11 +125,6 @@ def _opendp_loss(measurement: Any, d_in: float | None) -> float | None:
         return None
     loss = float(opendp_loss(measurement, d_in))
     return loss if math.isfinite(loss) else None
-
-
-def _diffprivlib_loss(mechanism: Any) -> float | None:
-    """Epsilon, where delta is 0: for answers that move by no more than the mechanism's sensitivity."""
-    return float(mechanism.epsilon) if not getattr(mechanism, "delta", 0.0) else None
 
 
 def parts_of(spec: str) -> tuple[str, str, str]:

@@ -9,10 +9,9 @@ from typing import Final, overload
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.plugins import plugins
 from pufferdp.publish.answers.mechanisms.baselines import CURVE_MECHANISMS, Group, PerRecord
-from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
+from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, LaplaceHidden
 from pufferdp.publish.answers.mechanisms.gaussian import GaussianTight
 from pufferdp.publish.answers.mechanisms.gk16 import Gk16
-from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein

@@ -28,13 +28,8 @@ class PerRecord(Mechanism):
     name = "per-record-dp"
     theorem = "Dwork, McSherry, Nissim & Smith 2006, Proposition 1 (independent records)"
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """The answer shows no record but those read, and of a single one no more than its loss."""
-        return True
-
-    def holds_for_units(self, problem: Problem) -> bool:
-        """All records of a period move the answer as often as there are of them."""
-        return True
+    covers = ("parts", "units")
+    """The answer shows no record but those read, and all of a period move it as often as there are of them."""
 
     def find(self, problem: Problem) -> Calibrated:
         """1/ε where records are independent or the adversary knows all the others."""
@@ -56,17 +51,8 @@ class Group(Mechanism):
     name = "group"
     theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """All records that are read may change at once, whatever those outside say of them."""
-        return True
-
-    def holds_for_units(self, problem: Problem) -> bool:
-        """All records may change at once, whatever belongs together."""
-        return True
-
-    def holds_for_secrets(self, problem: Problem) -> bool:
-        """All records may change at once, whatever is secret about them."""
-        return True
+    covers = ("parts", "units", "secrets")
+    """All records that are read may change at once, whatever belongs together or is secret about them."""
 
     def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
@@ -136,24 +122,14 @@ class CurveNoise(Mechanism):
     def __init__(self, name: str) -> None:
         self.curve = name
         self.name = f"{CURVE}{name}"
+        # An algorithm of a part is one of the whole series that ignores the rest.
+        self.covers = ("parts", "units", *(("secrets",) if name in ("tight", "potential") else ()))
 
     def spared_by(self, problem: Problem) -> str | None:
         """The mechanism that makes the bound for any algorithm needless where that bound takes minutes."""
-        from pufferdp.publish.answers.mechanisms.hidden import LaplaceHidden, bounds_count
+        from pufferdp.publish.answers.mechanisms.exact import LaplaceHidden, bounds_count
 
         return LaplaceHidden.name if self.curve == "potential" and bounds_count(problem) else None
-
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """An algorithm of a part is one of the whole series that ignores the rest."""
-        return True
-
-    def holds_for_units(self, problem: Problem) -> bool:
-        """Its curve is about periods then; one that is not worked out for them says so."""
-        return True
-
-    def holds_for_secrets(self, problem: Problem) -> bool:
-        """The bound for the secret itself."""
-        return self.curve in ("tight", "potential")
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
@@ -171,4 +147,4 @@ class CurveNoise(Mechanism):
 
 
 CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)
-"""One mechanism a curve."""
+"""A mechanism for each leakage curve."""

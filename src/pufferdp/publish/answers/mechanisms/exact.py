@@ -18,6 +18,7 @@ from pufferdp.bounds.additive.tables import RecordAdversary, TableLeakage
 from pufferdp.bounds.additive.uninformed import AnyStartLeakage, SeriesLeakage, UninformedLeakage
 from pufferdp.bounds.additive.windows import TOLERANCE, WindowAdversary, WindowLeakage, Work, is_closed
 from pufferdp.bounds.chains.sums import ChainSums
+from pufferdp.bounds.curve_forms import SMALL_LOSS
 from pufferdp.bounds.curves import curve
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.bounds.tight import series as tight_series
@@ -26,16 +27,14 @@ from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.base import Model, records_of
 from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.models.clock import clock_of
-from pufferdp.models.hidden import hidden_of
+from pufferdp.models.hidden import HiddenSeries, hidden_of, is_hidden
 from pufferdp.publish.answers.distributions import Given, Grid, answer_distributions, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import CountQuery
+from pufferdp.publish.noise import ROUNDING
 
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
-_SMALL_LOSS: Final = 0.01
-_SOME: Final = 1e-9
-"""More than rounding makes of nothing."""
 _MOST_STATES: Final = 8
 """Windows of chains with more states take minutes."""
 _MOST_WINDOWS: Final = 50
@@ -54,9 +53,9 @@ class ExactLaplace(Mechanism):
     name = "exact-laplace"
     theorem = "exact leakage of a noisy number, over every adversary of the kind (docs/theory/windows.md)"
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """Where a count leaks its loss alone: that is so for the count over any segment (see ``leaks_its_loss``)."""
-        return leaks_its_loss(problem) and not problem.unobserved
+    def hides(self, what: str, problem: Problem) -> bool:
+        """A part where a count leaks its loss alone, which is so for any segment (see ``leaks_its_loss``)."""
+        return what == "parts" and leaks_its_loss(problem) and not problem.unobserved
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the largest DP loss whose leakage is at most epsilon, under the worst model."""
@@ -71,9 +70,19 @@ class ExactLaplace(Mechanism):
             if leakage.nothing_to_learn:
                 return Calibrated(sigma=0.0)
             loss = problem.allowed_loss(lambda loss: leakage.bracket(loss)[1], leakage.inverse)
-        if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
-            raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
+        _refuse_too_wide(problem, loss)
         return Calibrated(sigma=1 / loss)
+
+
+def _refuse_too_wide(problem: Problem, loss: float) -> None:
+    if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
+        raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
+
+
+def rounding_share(problem: Problem) -> float:
+    """How far rounding brings two answers apart, as a share of L: sums and means are doubles before noise is added."""
+    least, most = problem.answer_range
+    return 0.0 if problem.query.counts_states else math.ulp(most - least) / problem.bound.lipschitz
 
 
 def is_one_count(problem: Problem) -> bool:
@@ -103,8 +112,8 @@ def leaks_most(problem: Problem) -> bool:
     beyond all counts is likelier by e^τ for every record in the state that is counted, or in the other.
     """
     chains = chains_of(problem.model)
-    # A count with a definite start is computed as in version 0.1, whose certificates must come out the same; but where
-    # epsilon is small, what it left over for rounding is too much.
+    # A count with a definite start is computed by itself, a little more closely; but where epsilon is small, what that
+    # leaves over for rounding is too much.
     small = problem.epsilon < _LEAST_SPARE / _SPARE
     new = small or problem.balanced or any(chain.any_start for chain in chains)
     return new and is_one_count(problem) and bool(chains) and all(_odds_ratio(c.transition, "attracts") for c in chains)
@@ -152,11 +161,9 @@ class ExactLeakage:
         self._problem, self._grid, self._work = problem, number_grid(problem), Work()
         by_tight = problem.adversary is Adversary.BDP and any(map(_attracts, chains_of(problem.model)))
         self._tolerance = tight_series.TOLERANCE if by_tight else 0.0
-        self._beliefs = _by_belief(problem, self._grid, self._work)
+        self._adversaries = _by_adversary(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
-        # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
-        least, most = problem.answer_range
-        self._rounding = 0.0 if problem.query.counts_states else math.ulp(most - least) / problem.bound.lipschitz
+        self._rounding = rounding_share(problem)
 
     def __call__(self, dp_loss: float) -> float:
         """The leakage at a DP loss. Raises NotApplicableError where only a bracket is known."""
@@ -170,7 +177,7 @@ class ExactLeakage:
     def _bracket(self, dp_loss: float) -> tuple[float, float]:
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        reached, rounding = [worst(dp_loss * self._share) for worst in self._beliefs], dp_loss * self._rounding
+        reached, rounding = [worst(dp_loss * self._share) for worst in self._adversaries], dp_loss * self._rounding
         upper = max(member.upper for member in reached) + rounding
         if not math.isfinite(upper):
             raise NotApplicableError("the leakage is not a number that a double can hold")
@@ -179,10 +186,10 @@ class ExactLeakage:
     @property
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
-        self._work.begin(_SOME)
-        if any(worst(_SMALL_LOSS * self._share).lower > _SOME for worst in self._beliefs):
+        self._work.begin(ROUNDING)
+        if any(worst(SMALL_LOSS * self._share).lower > ROUNDING for worst in self._adversaries):
             return False
-        return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._beliefs)
+        return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._adversaries)
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
@@ -210,7 +217,7 @@ class ExactLeakage:
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
         self._work.begin()
-        reached = [worst(dp_loss * self._share) for worst in self._beliefs]
+        reached = [worst(dp_loss * self._share) for worst in self._adversaries]
         adversary = max(reached, key=lambda member: member.lower).adversary
         if isinstance(adversary, WindowAdversary):
             return self._in_series(adversary)
@@ -327,7 +334,7 @@ Worst = Callable[[float], Reached]
 """The leakage when the noise has scale 1/tau steps."""
 
 
-def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
+def _by_adversary(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     """One leakage for each model, and each length of a series."""
     model = problem.model
     if problem.adversary is Adversary.DP:
@@ -426,3 +433,62 @@ def number_grid(problem: Problem) -> Grid:
             else "needs states with values; the numbers are in the data alone"
         )
     return answer_grid
+
+
+_MOST_PAIRS: Final = 400
+"""Pairs of hidden states, over all slots of a period: 20 hidden states take about ten seconds."""
+_MANY_PAIRS: Final = _MOST_PAIRS // 4
+"""Pairs from which on the bound for any algorithm takes minutes, so that plans of a count do without it."""
+_MOST_STEPS: Final = 16
+"""Steps between the values of two records: the time grows with them."""
+_HIDDEN_TOLERANCE: Final = 2e-3
+"""Relative tolerance of the privacy loss."""
+
+
+def bounds_count(problem: Problem) -> bool:
+    """Whether this is a count over so many hidden states that the bound for any algorithm takes minutes."""
+    model, plain = problem.model, problem.unit is None and problem.secret is None and not problem.endless
+    if not (plain and isinstance(model, HiddenSeries) and is_hidden(model)):
+        return False
+    kernels, shown, _ = model.hidden_steps
+    pairs = len(kernels) * len(shown) ** 2
+    return isinstance(problem.query, CountQuery) and _MANY_PAIRS < pairs <= _MOST_PAIRS
+
+
+class LaplaceHidden(Mechanism):
+    """The least scale at which the bound for Laplace noise on sums over hidden states is epsilon."""
+
+    name = "laplace-hidden"
+    theorem = "the evidence of a noisy sum between pairs of hidden states (docs/theory/hidden.md, Theorem 6)"
+
+    def find(self, problem: Problem) -> Calibrated:
+        """One over the largest privacy loss whose leakage is at most epsilon."""
+        refuse_own_secrets(problem)
+        model = problem.model
+        if not isinstance(model, HiddenSeries) or not is_hidden(model):
+            raise NotApplicableError("is about hidden states, and the model has none")
+        if problem.adversary is Adversary.DP:
+            raise NotApplicableError("the model plays no role for an adversary who knows all other records")
+        kernels, shown, start = model.hidden_steps
+        grid = number_grid(problem)
+        pairs, span = len(kernels) * len(shown) ** 2, int(grid.steps[0].max())
+        if pairs > _MOST_PAIRS or span > _MOST_STEPS:
+            raise NotApplicableError(
+                f"{pairs:,} pairs of hidden states and values {span:,} steps apart take too long; the limits are "
+                f"{_MOST_PAIRS} and {_MOST_STEPS}"
+            )
+        from pufferdp.bounds.hidden.counts import CountBound  # for other models it is not needed
+
+        who = str(problem.adversary)
+        bound = CountBound(kernels, shown, grid.steps[0], start=start, length=problem.longest, adversary=who)
+        share, rounding = (float(grid.unit) + grid.inexact) / problem.bound.lipschitz, rounding_share(problem)
+
+        def leakage(loss: float) -> float:
+            return bound(loss * share) + loss * rounding
+
+        loss = problem.allowed_loss(leakage, lambda epsilon: largest_loss(leakage, epsilon, _HIDDEN_TOLERANCE))
+        if loss <= 0:
+            raise NotApplicableError(f"is above {problem.epsilon:g} however little privacy loss is spent")
+        _refuse_too_wide(problem, loss)
+        # A loss of 1/σ that is not above the one that was checked.
+        return Calibrated(sigma=math.nextafter(1 / loss, math.inf))

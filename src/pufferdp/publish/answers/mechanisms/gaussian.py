@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
 
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
@@ -28,9 +27,6 @@ from pufferdp.publish.answers.problem import (
 from pufferdp.publish.answers.queries import CountQuery, FunctionQuery
 from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind, gaussian_delta, gaussian_rho
 
-_TRIES: Final = 40
-"""How often the scale is rounded up until OpenDP's map agrees; each time by twice as much."""
-
 
 class GaussianTight(Mechanism):
     """Gaussian noise on counts, histograms, frequencies, sums, means and functions of one's own."""
@@ -38,10 +34,7 @@ class GaussianTight(Mechanism):
     name = "gaussian-tight"
     theorem = "Gaussian noise (zCDP), carried over by a leakage curve (docs/guide/approximate.md, Theorem 3)"
     approximate = True
-
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """It is carried over by a curve of the whole series."""
-        return True
+    covers = ("parts",)
 
     def calibrate(self, problem: Problem) -> Calibration:
         """The least scale at which OpenDP's map and the curve together keep the guarantee."""
@@ -102,7 +95,7 @@ def _largest(curve: Curve, problem: Problem, move: float) -> tuple[float, float,
     if budget is None:
         raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
     scale, step = move / math.sqrt(2 * budget.rho), 2.0**-52
-    for _ in range(_TRIES):
+    while step < 1:  # rounded up until the map agrees, each time by twice as much
         if gaussian_delta(scale, move, problem.query.counts_states, budget.loss) <= budget.delta:
             return scale, budget.loss, budget.delta
         scale, step = scale * (1 + step), 2 * step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.arrays import Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
 from pufferdp.bounds.chains.starts import Start
@@ -20,8 +19,6 @@ from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, ref
 
 _LONGEST: Final = 4096
 """Longer chains repeat in the middle; what the ends do is settled by then, or the mechanism declines."""
-_MOST_STATES: Final = 8
-"""Of a box of chains: the distributions of the next record are tried at every corner of a column, 2^k of them."""
 
 
 class Gk16(Mechanism):
@@ -31,7 +28,7 @@ class Gk16(Mechanism):
     theorem = "Ghosh & Kleinberg 2016, as used by Song et al. 2017, Section 5"
 
     def find(self, problem: Problem) -> Calibrated:
-        """The worst chain of the class decides; of a box of chains, a Γ that no chain of it exceeds."""
+        """The worst chain of the class decides."""
         refuse_known_records(problem)
         refuse_own_secrets(problem)
         series = series_of(problem.model)
@@ -144,28 +141,14 @@ def _inner(chain: MarkovChain, before: Mask, here: Mask, after: Mask) -> tuple[f
 
 
 def _box_bands(box: Box, length: int) -> Iterator[_Band]:
-    """Matrices such that every chain of the box has a Γ that is nowhere larger than one of them."""
+    """The Γ of chains such that no chain of the box has a larger one."""
+    if len(box.low) != 2:
+        raise NotApplicableError(
+            f"the class is a box of chains of {len(box.low)} states, and which of them decide is worked out for two"
+        )
     if not (box.low > 0).all():
         raise NotApplicableError("a chain of the class can rule out a value of the next record; gk16 needs all moves")
-    if len(box.low) == 1:  # only one chain
-        yield _Band(np.zeros(length), np.zeros(length))
-        return
-    if len(box.low) == 2:
-        yield from (_band(chain, length) for chain in _deciding_chains(box))
-        return
-    if len(box.low) > _MOST_STATES:
-        raise NotApplicableError(
-            f"the class is a box of chains of {len(box.low)} states; the bound on Γ takes 2^states steps, and the "
-            f"limit is {_MOST_STATES} states"
-        )
-    before, after = (np.full(length, 0.5 * bound) for bound in (_left_bound(box), _right_bound(box)))
-    # The last record: P(x_T|l) = P(l,x_T). The first, with any start: the log of the odds ratio (see `_first`).
-    before[-1] = 0.5 * max(_quotient(box, (a, x), (b, x)) for a, b in _pairs(box) for x in range(len(box.low)))
-    after[0] = 0.5 * max(
-        _quotient(box, (x, r), (x, s)) + _quotient(box, (y, s), (y, r)) for r, s in _pairs(box) for x, y in _pairs(box)
-    )
-    before[0] = after[-1] = 0.0
-    yield _Band(before, after)
+    yield from (_band(chain, length) for chain in _deciding_chains(box))
 
 
 def _deciding_chains(box: Box) -> Iterator[MarkovChain]:
@@ -181,74 +164,3 @@ def _deciding_chains(box: Box) -> Iterator[MarkovChain]:
     """
     for p, q in (np.diag(box.low).tolist(), np.diag(box.high).tolist()):
         yield MarkovChain(transition=np.array([[p, 1 - p], [1 - q, q]]), start="any")
-
-
-def _pairs(box: Box) -> list[tuple[int, int]]:
-    return list(itertools.permutations(range(len(box.low)), 2))
-
-
-def _quotient(box: Box, top: tuple[int, int], bottom: tuple[int, int]) -> float:
-    """The largest log-ratio of two entries."""
-    return float(np.log(box.high[top] / box.low[bottom]))
-
-
-def _left_bound(box: Box) -> float:
-    """The largest log P(x|l,r)/P(x|l',r) over the box, or more: a column and the rows l and l' vary by themselves.
-
-    It is log (a_x/a·w)(b·w/b_x), where a and b are the rows l and l', and w the column r. Whatever w is, a_x belongs at
-    its upper end: what it takes, the others lose. The rest of the row goes where w is least. In the same way b_x
-    belongs at its lower end and the rest goes where w is largest. For given a and b it is a ratio of two linear
-    functions of each entry of w, so it has its maximum at a corner.
-    """
-    k, largest = len(box.low), 0.0
-    corners = np.array(list(itertools.product((False, True), repeat=k)))
-    for r, x in itertools.product(range(k), repeat=2):
-        columns = np.where(corners, box.high[:, r], box.low[:, r])
-        top = columns[:, x] + _rest(box, x, box.high[:, x], columns) / box.high[:, x, None]  # a·w/a_x, over (l, corner)
-        bottom = columns[:, x] - _rest(box, x, box.low[:, x], -columns) / box.low[:, x, None]  # b·w/b_x
-        ratios = np.log(bottom[None, :, :] / top[:, None, :]).max(axis=2)
-        np.fill_diagonal(ratios, 0.0)
-        largest = max(largest, float(ratios.max()))
-    return largest
-
-
-def _rest(box: Box, x: int, taken: Floats, weights: Floats) -> Floats:
-    """The least Σ a_y·w_y over y ≠ x, for each row of the box whose entry x is ``taken`` and each row of weights."""
-    others = [y for y in range(len(box.low)) if y != x]
-    order = np.argsort(weights[:, others], axis=1)
-    sorted_weights = np.take_along_axis(weights[:, others], order, axis=1)
-    low = box.low[:, others][:, order]  # over (row, corner, place)
-    headroom = box.high[:, others][:, order] - low
-    free = np.maximum(1 - taken - box.low[:, others].sum(axis=1), 0.0)
-    filled = np.clip(free[:, None, None] - (np.cumsum(headroom, axis=2) - headroom), 0.0, headroom)
-    return np.asarray(((low + filled) * sorted_weights).sum(axis=2))
-
-
-def _right_bound(box: Box) -> float:
-    """The largest log P(x|l,r)/P(x|l,r') over the box, or more: entries of one row vary by themselves.
-
-    It is the log of Σ_y c_y·v_y/v_x over Σ_y c_y·u_y/u_x, where c is the row l, and u and v are the columns r and r'.
-    It rises with u_x and with v_y, and falls with v_x and with u_y, for all y ≠ x. The row c decides by a ratio of two
-    linear functions.
-    """
-    k, largest = len(box.low), 1.0
-    for x in range(k):
-        for r, s in _pairs(box):
-            top, bottom = box.high[:, s] / box.low[x, s], box.low[:, r] / box.high[x, r]
-            top[x] = bottom[x] = 1.0
-            largest = max(largest, *(_largest_mean_ratio(box.low[n], box.high[n], top, bottom) for n in range(k)))
-    return float(np.log(largest))
-
-
-def _largest_mean_ratio(low: Floats, high: Floats, top: Floats, bottom: Floats) -> float:
-    """The largest c·top/c·bottom over distributions c between low and high, by Dinkelbach's algorithm."""
-    ratio = 0.0
-    while True:
-        order = np.argsort(ratio * bottom - top)
-        headroom = (high - low)[order]
-        filled = np.clip(max(1 - low.sum(), 0.0) - (np.cumsum(headroom) - headroom), 0.0, headroom)
-        distribution = low[order] + filled
-        better = float(distribution @ top[order] / (distribution @ bottom[order]))
-        if better <= ratio * (1 + 1e-15):
-            return max(better, ratio)
-        ratio = better

@@ -15,14 +15,15 @@ from pufferdp.publish.answers.distributions import Grid, answer_distributions, c
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import CountQuery
-from pufferdp.publish.noise_table import MOST_SHARES, NoiseTable
+from pufferdp.publish.noise_distributions import MOST_SHARES, NoiseTable
 
 WORTH_IT: Final = 2.0
 """From this epsilon on plans try it: below, it gains a tenth or so, and takes seconds."""
 _MOST_EPSILON: Final = 12.0
 """Beyond, the numbers of the programme are too far apart for its solver."""
-_TAIL: Final = 0.99
-"""Tails fall a little more slowly than Laplace noise that keeps the guarantee, so that they keep it with a margin."""
+_MARGIN: Final = 0.99
+"""Tails fall by this factor more slowly than Laplace noise that keeps the guarantee, so that they keep it; and a table
+is worth its size where its error is by this factor less."""
 _DEPTH: Final = 16.0
 """Shares are listed down to about e^-16: a rounded one is then off by less than 1e-11."""
 _SHARES: Final = (0.05, 1e-3, 1e-5)
@@ -32,8 +33,6 @@ _TRIES: Final = 8
 _MOST_PRODUCTS: Final = 1e8
 """For one look at all adversaries and outputs: a tenth of a second."""
 _TOO_MANY: Final = "there are too many adversaries and outputs to look at"
-_GAIN: Final = 0.99
-"""Less gain than this is not worth a table."""
 
 
 class ExactOptimal(Mechanism):
@@ -78,7 +77,7 @@ def _found(problem: Problem) -> NoiseTable:
     laplace = ExactLaplace().calibrate(problem)
     if laplace.scale == 0:
         raise NotApplicableError("no record has two values under the model, and no noise is needed")
-    loss = _TAIL / laplace.sigma
+    loss = _MARGIN / laplace.sigma
     reach = max(2, math.ceil(_DEPTH / loss))
     if 2 * reach + 1 > MOST_SHARES:
         raise NotApplicableError(
@@ -92,7 +91,7 @@ def _found(problem: Problem) -> NoiseTable:
             noise = NoiseTable.of(least_error(tables, epsilon * (1 - 1e-6), loss, reach))
             excess = max(table.upper(noise.distribution) for table in tables) - problem.epsilon
             if excess <= 0:
-                if noise.expected_absolute >= _GAIN * laplace.distribution.expected_l1_error:
+                if noise.expected_absolute >= _MARGIN * laplace.distribution.expected_l1_error:
                     raise NotApplicableError("gains less than a hundredth over exact-laplace here")
                 return noise
             if excess > 1e-3 * problem.epsilon:

@@ -27,9 +27,8 @@ class QuiltExact(Mechanism):
         "Song et al. 2017, Theorem 4.3; for an adversary who knows records, the quilt curve (docs/theory/search.md)"
     )
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """Its quilts are those of the whole series, which the answer is a function of."""
-        return True
+    covers = ("parts",)
+    """Its quilts are those of the whole series, which the answer is a function of."""
 
     def find(self, problem: Problem) -> Calibrated:
         """Max over models and records of min over quilts of nearby/(ε − influence)."""
@@ -71,9 +70,8 @@ class QuiltApprox(Mechanism):
     name = "quilt-approx"
     theorem = "Song et al. 2017, Lemmas 4.8 and C.1; Birkhoff 1957 for boxes and for an adversary who knows records"
 
-    def holds_for_parts(self, problem: Problem) -> bool:
-        """Its quilts are those of the whole series, which the answer is a function of."""
-        return True
+    covers = ("parts",)
+    """Its quilts are those of the whole series, which the answer is a function of."""
 
     def find(self, problem: Problem) -> Calibrated:
         """The worst chain of the class decides."""
