@@ -185,8 +185,7 @@ def fit(
         memory: the order of a chain: how many records the next one depends on.
         hidden: hidden states for each value; with ``clock`` also by time of day.
         prior: added to every transition count, so that states without a move of their own have a row as well; by
-            default 0.5 for a private fit and for hidden states, for a chain of higher order half a record for each
-            state in the proportions seen after fewer records, and nothing for others.
+            default 0.5 for a private fit, hidden states and (spread as after fewer records) higher order; else nothing.
         as_states: take the numbers of the column as states, however many there are.
         checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
@@ -769,8 +768,7 @@ def _higher_order(
 ) -> tuple[npt.NDArray[np.float64], list[tuple[int, ...]]]:
     """The distribution of the next state after each sequence, and the sequences that nothing was seen to follow.
 
-    Without a prior every sequence gets half a record for each state, distributed as after its last states. So only what
-    nothing was ever seen to follow is left to them, and no transition is impossible: a bound rests on ratios.
+    Without a prior each gets half a record for each state, distributed as after its last states: no ratio is infinite.
     """
     if runs.ndim == 1:
         return np.full(len(runs), 1 / len(runs)), []
