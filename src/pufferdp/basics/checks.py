@@ -110,21 +110,19 @@ def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
 
 def radius(value: SupportsFloat | str, name: str = "eta") -> float:
     """The radius of an orbit in total variation: 0 (one kernel) or more, below 1 (every kernel)."""
-    number = any_number(name, value)
-    if not 0 <= number < 1:
-        raise ParameterError(f"{name} is {number:g}; it must be 0 or more and below 1, for example 0.01", value=value)
-    return number
+    return _below_one(value, name, "for example 0.01")
 
 
 def delta(value: SupportsFloat | str, name: str = "delta") -> float:
     """The delta of approximate DP: 0 or more, below 1."""
+    usual = "and is usually far below one over the number of records, for example 1e-6"
+    return _below_one(value, name, usual)
+
+
+def _below_one(value: SupportsFloat | str, name: str, example: str) -> float:
     number = any_number(name, value)
     if not 0 <= number < 1:
-        raise ParameterError(
-            f"{name} is {number:g}; it must be 0 or more and below 1, and is usually far below one over the number of "
-            "records, for example 1e-6",
-            value=value,
-        )
+        raise ParameterError(f"{name} is {number:g}; it must be 0 or more and below 1, {example}", value=value)
     return number
 
 

@@ -1,13 +1,14 @@
 """What a figure shows, apart from how it is drawn: frozen data, one visual language for files, reports and the page.
 
-Places on an axis of names are whole numbers from 0. What draws (matplotlib, extra ``report``) is loaded when it is
-needed: a terminal shows a chart as bars of letters.
+Places on an axis of names are whole numbers from 0. What draws (matplotlib, extra ``report``) is found by its name when
+it is needed: a terminal shows a chart as bars of letters.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal
 
 from pufferdp.report.theme import LIGHT, Theme
@@ -143,21 +144,16 @@ class Drawable:
 
     def save(self, path: str | os.PathLike[str], theme: Theme = LIGHT) -> None:
         """Write a .png, .svg or .pdf file, whole or not at all."""
-        from pufferdp.report.draw import matplotlib
-
-        matplotlib.save(self, path, theme)
+        import_module("pufferdp.report.draw.matplotlib").save(self, path, theme)
 
     def svg(self, name: str = "chart") -> str:
         """An element for a page: its colours follow the page's, its ids begin with ``name``."""
-        from pufferdp.report.draw import matplotlib
-
-        return matplotlib.inline_svg(self, name)
+        return str(import_module("pufferdp.report.draw.matplotlib").inline_svg(self, name))
 
     def to_vega_lite(self, theme: Theme = LIGHT) -> dict[str, Any]:
         """A Vega-Lite specification; nothing in it is fetched from a network."""
-        from pufferdp.report.draw import vega
-
-        return vega.specification(self, theme)
+        made: dict[str, Any] = import_module("pufferdp.report.draw.vega").specification(self, theme)
+        return made
 
 
 @dataclass(frozen=True, kw_only=True)

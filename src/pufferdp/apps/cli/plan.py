@@ -204,24 +204,24 @@ def _plan_answer(
 ) -> None:
     """One query, against what is left of a budget where there is one."""
     from pufferdp.publish.answers.plan import plan as make_plan
-    from pufferdp.publish.answers.remaining_budget import RemainingBudget
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.report.page import Words
     from pufferdp.report.pages.answers import plan_page
     from pufferdp.report.text import blocks_text, terminal
 
-    account, part = None, size.part
+    account, part, given = None, size.part, guarantee.epsilon
     if budget.ledger is not None and budget.dataset is not None:
+        from pufferdp.publish.answers.remaining_budget import RemainingBudget  # loads the ledger
+
         part = part or budget.first is not None or budget.last is not None
         longest = None if part else max([*(request["lengths"] or ()), request["length"] or 1])
         place = budget.ledger, budget.dataset
         account = RemainingBudget.of(*place, prior, guarantee.adversary, longest, budget.first, budget.last)
+    epsilon = account.epsilon if account and given is None else options.guaranteed(given or "")
     result = make_plan(
         prior,
         query,
-        epsilon=account.epsilon
-        if account and guarantee.epsilon is None
-        else options.guaranteed(guarantee.epsilon or ""),
+        epsilon=epsilon,
         adversary=guarantee.adversary,
         clip=options.pair(clip),
         secrets=None if guarantee.secrets is None else load_secrets(guarantee.secrets),

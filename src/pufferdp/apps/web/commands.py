@@ -17,7 +17,6 @@ CHAINS: Final = ("markov_chain", "markov_class", "binary_interval", "markov_inte
 WIDTH: Final = 88
 JOINED: Final = ("lengths", "split", "stream", "private")
 """Options of the command line that take a list with commas."""
-REDACTED: Final = "redacted.csv"
 MOST_CHAINS: Final = 500
 """More chains than this are not listed one by one."""
 
@@ -196,7 +195,8 @@ def redaction(request: Request, model: Given, data: str | None, lengths: Chains)
         script.call("made", "plan_redaction", "model", **asked, length=request["length"])
     else:
         more = {"column": request["column"], **asked, "keep": request.get("keep") or None, "order": request["order"]}
-        script.publish("redact", place, source, {"certificate": "c.json"}, **more, **_account(request), out=REDACTED)
+        more |= {**_account(request), "out": "redacted.csv"}
+        script.publish("redact", place, source, {"certificate": "c.json"}, **more)
         script.run("verify", "c.json")
     return script.to_dict()
 

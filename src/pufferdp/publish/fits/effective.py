@@ -123,7 +123,7 @@ class Observations:
 
 def measure_leakage(
     data: Observations,
-    model: Model,
+    model: SeriesModel,
     lengths: Lengths,
     *,
     epsilon: float = 1.0,

@@ -774,7 +774,7 @@ def _higher_order(
         return np.full(len(runs), 1 / len(runs)), []
     shorter, _ = _higher_order(runs.sum(axis=0), prior)
     weights = runs + (0.5 * len(runs) * shorter if prior is None else prior)
-    unseen = np.argwhere(runs.sum(axis=-1) == 0) if prior is None else []
+    unseen = np.argwhere((runs.sum(axis=-1) == 0) & (prior is None))
     return weights / weights.sum(axis=-1, keepdims=True), [tuple(map(int, row)) for row in unseen]
 
 
