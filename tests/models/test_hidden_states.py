@@ -250,10 +250,19 @@ def test_a_fit_counts_what_follows_pairs() -> None:
     fitted = fit(FRAME, column="state", states=["rest", "active"], memory=2)
     counts = np.zeros((2, 2, 2))
     np.add.at(counts, (PATH[:-2], PATH[1:-1], PATH[2:]), 1)
-    assert fitted.model.second_order == pytest.approx(counts / counts.sum(axis=2, keepdims=True))
+    first = counts.sum(axis=0) + 0.5
+    expected = counts + 0.5 * 2 * first / first.sum(axis=1, keepdims=True)
+    assert fitted.model.second_order == pytest.approx(expected / expected.sum(axis=2, keepdims=True))
     assert fitted.lent_rows == ()
     smooth = fit(FRAME, column="state", states=["rest", "active"], memory=2, prior=2.0).model
     assert smooth.second_order == pytest.approx((counts + 2) / (counts + 2).sum(axis=2, keepdims=True))
+
+
+def test_a_chain_of_higher_order_has_no_impossible_moves() -> None:
+    """A bound rests on ratios of transition probabilities: c was never seen after a, nor anything after b and a."""
+    table = fit([*"abc" * 7], memory=2).model.second_order
+    assert table.min() > 0
+    assert table[1, 0] == pytest.approx(table[2, 0], abs=0.25)
 
 
 def test_people_are_not_joined() -> None:

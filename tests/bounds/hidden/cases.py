@@ -23,7 +23,7 @@ def hidden_case(seed):
         model = HiddenStates.of_order(random_rows(generator, 4, 2).reshape(2, 2, 2), start="any")
         kernel, shown = model.kernels[0], np.array(model.of)
     elif kind == "ages":
-        leave = np.round(generator.random((2, 2)), 3)
+        leave = np.round(generator.random((2, 2 + seed % 2)), 3)
         model = HiddenStates.semi_markov(leave, [[0.0, 1.0], [1.0, 0.0]])
         kernel, shown = model.kernels[0], np.array(model.of)
     elif kind == "sensor":

@@ -7,6 +7,7 @@ import pytest
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.curves import curve
+from pufferdp.bounds.hidden.counts import CountBound
 from pufferdp.bounds.hidden.potential import PotentialBound
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.models.hidden_states import HiddenStates
@@ -18,6 +19,7 @@ E1 = [[[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.1, 0.9]]]
 STICKY = [[[0.91742571, 0.08257429], [0.13806324, 0.86193676]], [[0.87660878, 0.12339122], [0.06247491, 0.93752509]]]
 REGIMES = np.array([[0.9, 0.02, 0.08, 0.0], [0.03, 0.5, 0.02, 0.45], [0.1, 0.0, 0.85, 0.05], [0.02, 0.48, 0.05, 0.45]])
 SHOWN = [0, 0, 1, 1]
+SWITCH = [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -65,6 +67,15 @@ def test_check_values_of_order_two():
     order = HiddenStates.of_order(E1)
     for loss, reached in ((0.1, 0.311997), (0.5, 1.541942), (1.0, 2.934184)):
         assert reached - 1e-6 <= curve("potential", order, 4, "pufferfish")(loss) <= 1.15 * reached
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.1])
+def test_states_that_tell_the_records_before_them_have_a_bound_without_end(tau):
+    """Before a record of age 3 lies one of age 2 or 3, and of a chain of third order two records are certain."""
+    table = np.random.default_rng(3).dirichlet([2, 2], size=8).reshape(2, 2, 2, 2)
+    for model in (HiddenStates.of_order(table), HiddenStates.semi_markov([[0.5, 0.3, 0.1], [0.2, 0.6, 0.4]], SWITCH)):
+        count = CountBound(model.kernels, model.of, [0, 1])(tau)
+        assert tau < count <= PotentialBound(model.kernels, model.of)(tau) <= 22 * tau
 
 
 def test_the_inverse_keeps_its_epsilon_and_wastes_little():

@@ -384,9 +384,13 @@ def _not_raised(
             constant = (best - slopes * value.ravel()[entries]).ravel()
         if not np.isfinite(constant).all():
             break
-        value = np.linalg.solve(system, constant).reshape(least.shape)
-        value = value.clip(least, np.minimum(most, MOST_EVIDENCE))
-        trial = np.minimum(value * (1 + 1e-4 * attempt) + 10 * attempt * _MARGIN, most)
+        value, slack = np.linalg.solve(system, np.stack([constant, best.ravel() + _MARGIN], axis=1)).T
+        value = value.reshape(least.shape).clip(least, np.minimum(most, MOST_EVIDENCE))
+        raised = value * (1e-4 * attempt) + 10 * attempt * _MARGIN
+        if attempt % 2 == 0:
+            # Tangents that rise with ``slack`` rise by less than it does, also where one entry is another one's mean.
+            raised = slack.reshape(least.shape) * (float(raised.max()) / float(slack.max()))
+        trial = np.minimum(value + raised, most)
         for _ in range(4):
             evidence = largest(trial, few).max(axis=0)
             if (evidence <= trial).all():

@@ -39,9 +39,10 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.bounds.chains.powers import log_ratios
-from pufferdp.bounds.inverse import LeakageBound
+from pufferdp.bounds.inverse import LeakageBound, largest_loss
 from pufferdp.bounds.tight import inputs
-from pufferdp.bounds.tight.recursion import Ends, Pass, Rows, Side, block_size
+from pufferdp.bounds.tight.odds import contraction
+from pufferdp.bounds.tight.recursion import TINY, Ends, Pass, Rows, Side, block_size, bool_product
 from pufferdp.bounds.tight.search import ENDLESS
 from pufferdp.bounds.tight.series import TOLERANCE, reversed_kernel, small_loss_slope
 from pufferdp.models.hidden import HiddenSeries
@@ -149,6 +150,12 @@ class PotentialBound(LeakageBound):
             leakage = max(leakage, self._both_sides(before, after, own, leakage))
         return min(self.group_privacy(largest), leakage)
 
+    def inverse(self, epsilon: float) -> float:
+        """The largest privacy loss whose bound is at most ``epsilon``; 0 where there is none."""
+        allowed, rows = inputs.target(epsilon), [self._pairs(n, ~np.eye(len(self.shown), dtype=bool)) for n in (0, 1)]
+        slopes = (small_loss_slope(self._open_side(n, 1.0), rows[n], self.length).max(initial=0.0) for n in (0, 1))
+        return largest_loss(self, allowed, self.tolerance, guess=allowed / (1 + float(sum(slopes))))
+
     def _own_losses(self, tau: float) -> Floats:
         """(values, values): what an output shows of the target itself, between two of its values."""
         values = int(self.shown.max()) + 1
@@ -232,8 +239,7 @@ class PotentialBound(LeakageBound):
     def _evidence_beyond(self, number: int, tau: float, level: Floats, free_start: bool) -> float:
         """V̄: a number that is at least the largest evidence between states of one value computed with it.
 
-        It is raised in ever larger steps until the nearest known records allow it, because they decide most often. The
-        last step is halved, and all known records are looked at in the end.
+        The nearest known records decide most often, so that all of them are looked at in the end only.
         """
         rows = self._pairs(number, self.shown[:, None] == self.shown)
         if not len(rows):
@@ -247,20 +253,20 @@ class PotentialBound(LeakageBound):
             side = self._known_side(number, tau, beyond, free_start)
             return max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
 
-        low = high = max(least, 1e-3 * tau)
-        step = 1.02
-        while high < min(most, MOST_EVIDENCE):
-            largest = evidence(high)
-            if largest > high:
-                low, high, step = largest, step * largest, step * step
-                continue
-            while high > 1.02 * low:
-                middle = math.sqrt(low * high)
-                low, high = (low, middle) if evidence(middle) <= middle else (middle, high)
-            largest = evidence(high, ENDLESS)
+        # Nearly a straight line: where a line through two points of it meets the diagonal, and a little beyond.
+        before, margin, limit = max(least, 1e-3 * tau), 1.002, min(most, MOST_EVIDENCE)
+        value = evidence(before) if before < limit else before
+        high = before if value <= before else margin * value
+        while high < limit:
+            largest = value if high == before else evidence(high)
             if largest <= high:
-                return high
-            low, high, step = largest, 1.02 * largest, 1.02
+                largest = evidence(high, ENDLESS)
+                if largest <= high:
+                    return high
+            slope = (largest - value) / (high - before) if high > before else 1.0
+            meets = high + (largest - high) / (1 - slope) if slope < 1 else 0.0
+            before, value, margin = high, largest, margin * margin
+            high = margin * max(largest, meets)
         return most if most < MOST_EVIDENCE else math.inf
 
     def _nothing_known(self, side: Side, rows: Rows) -> tuple[Ints, Floats]:
@@ -292,15 +298,19 @@ class PotentialBound(LeakageBound):
         where prior ratios are far from 1.
         """
         kernels = power = side.kernels
+        closed = self._closed_form(side, rows)
         level = np.where(np.isfinite(level), level, 4.0) + 0.1 * (side.last_loss or 0.0) + 1e-3
         far = min(50.0, math.log(kernels.max() / kernels[kernels > 0].min())) + 2 * level
         grid = [level[:, None] * _LEVELS, far[:, None] * np.concatenate([-_WIDE, [0.0], _WIDE])]
+        grid += [(far + share * (side.last_loss or 0.0))[:, None] for share in (0.5, 1.0)]
         work = Pass(side, rows, np.sort(np.concatenate(grid, axis=1), axis=1), TOLERANCE)
         distance, evidence, weights = list[int](), list[Floats](), list[Floats]()
         for first, ends in self._read(work):
             many, behind = len(ends.upper), work.distance
             distance += range(first, first + many)
-            evidence += list(ends.upper[..., -1])
+            if behind - first > many:  # a block of records
+                closed = iter(())
+            evidence += [np.minimum(upper, next(closed, np.inf)) for upper in ends.upper[..., -1]]
             for _ in range(many):
                 weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
                 power = _move_on(power, kernels, distance[len(weights) - 1], (behind - first) // many)
@@ -317,6 +327,35 @@ class PotentialBound(LeakageBound):
             evidence.append(ends.tail[-1])
             weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
         return np.array(distance), _tables(evidence, rows, side), np.array(weights)
+
+    def _closed_form(self, side: Side, rows: Rows) -> Iterator[Floats]:
+        """The evidence of a record known at distance 1, 2, … by the Lemma of Theorem 6, (Q,) each.
+
+        It has no grid of μ, which is coarse where little is learned: the unknown records lose τ each, unless their
+        value is certain and the same given either state, and the states of the known record differ by ``last_loss``.
+        """
+        loss, last = float(side.losses[0]), side.last_loss or 0.0
+        shows = self.shown == np.unique(self.shown)[:, None]
+        sets = [np.ones_like(shows[0])] if side.mixes_values else list(shows)
+        kernels = power = side.kernels
+        reach, spent, certain = kernels > 0, np.zeros(len(rows)), np.ones(len(rows), dtype=bool)
+        for distance in range(1, _SHORT // 2):
+            of_x, of_y = reach[rows.offsets, rows.x], reach[rows.offsets, rows.y]
+            odds = np.zeros(len(rows))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = np.log(power)[rows.offsets, rows.x] - np.log(power)[rows.offsets, rows.y]
+                for states in sets:
+                    seen = (of_x | of_y) & states
+                    high, low = (np.where(seen, ratios, fill) for fill in (-np.inf, np.inf))
+                    both = (of_x & states).any(axis=1) & (of_y & states).any(axis=1)
+                    odds = np.maximum(odds, np.where(both, high.max(axis=1) - low.min(axis=1), 0.0))
+            if (reach & (power < TINY)).any():
+                return
+            yield spent + contraction(odds + 1e-9, np.full_like(odds, last))
+            certain &= bool_product(of_x | of_y, shows.T).sum(axis=1) == 1
+            spent = spent + np.where(certain, 0.0, loss * (1 + 1e-12))
+            following = np.roll(kernels, -distance, axis=0)
+            power, reach = power @ following, bool_product(reach, following > 0)
 
     def _read(self, work: Pass) -> Iterator[tuple[int, Ends]]:
         """The first distance of each step of a pass with its ends: some single records, or a block of them."""

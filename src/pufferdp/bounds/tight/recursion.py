@@ -680,7 +680,9 @@ def _any_start(
         ratio = np.where(y > 0, y / x, 0.0)
         ratio = np.where(mixed, np.maximum(ratio[..., u], ratio[..., v]), 0.0)
         first = (log_mu[:, 0] + np.log(ratio.max(axis=2)))[..., None]
-        last = np.where((g[:, :, -1] > 0).any(axis=2), np.inf, -np.inf)[..., None]
+        positive = g[:, :, -1] > 0
+        open_at_last = ((positive[..., u] | positive[..., v]) & mixed).any(axis=2)
+        last = np.where(open_at_last, np.inf, -np.inf)[..., None]
         bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)
         roots = np.concatenate([np.broadcast_to(log_mu[:, :1], first.shape), log_mu[:, :-1] + root, last], axis=2)
         which = bounds.argmax(axis=2)[..., None]

@@ -185,7 +185,7 @@ def fit(
         memory: the order of a chain: how many records the next one depends on.
         hidden: hidden states for each value; with ``clock`` also by time of day.
         prior: added to every transition count, so that states without a move of their own have a row as well; by
-            default 0.5 for a private fit and for hidden states, and nothing for others.
+            default 0.5 for a private fit, hidden states and (spread as after fewer records) higher order; else nothing.
         as_states: take the numbers of the column as states, however many there are.
         checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
@@ -691,7 +691,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         names: dict[str, Any] = {"states": states, "bins": bins, "step": exact.step, "fitted": fitted}
         if exact.runs is not None:
             chosen = np.ix_(*[indices] * exact.runs.ndim)
-            table, rows = _higher_order(exact.runs[chosen], prior)
+            table, rows = _higher_order(exact.runs[chosen], problem.prior)
             lent = tuple(" then ".join(states[x] for x in row) for row in rows)
             model = HiddenStates.of_order(table, start=self.start, **names)
         elif exact.estimate is not None:
@@ -765,18 +765,19 @@ def count_runs(paths: Sequence[npt.NDArray[np.int64]], k: int, order: int) -> np
     return counts
 
 
-def _higher_order(runs: npt.NDArray[np.int64], prior: float) -> tuple[npt.NDArray[np.float64], list[tuple[int, ...]]]:
+def _higher_order(
+    runs: npt.NDArray[np.int64], prior: float | None
+) -> tuple[npt.NDArray[np.float64], list[tuple[int, ...]]]:
     """The distribution of the next state after each sequence, and the sequences that nothing was seen to follow.
 
-    Those have the distribution after their last states, as many of them as something was seen to follow.
+    Without a prior each gets half a record for each state, distributed as after its last states: no ratio is infinite.
     """
     if runs.ndim == 1:
         return np.full(len(runs), 1 / len(runs)), []
     shorter, _ = _higher_order(runs.sum(axis=0), prior)
-    total = runs.sum(axis=-1, keepdims=True) + prior * len(runs)
-    table = np.broadcast_to(shorter, runs.shape).copy()
-    np.divide(runs + prior, total, out=table, where=total > 0)
-    return table, [tuple(map(int, row)) for row in np.argwhere(total[..., 0] == 0)]
+    weights = runs + (0.5 * len(runs) * shorter if prior is None else prior)
+    unseen = np.argwhere((runs.sum(axis=-1) == 0) & (prior is None))
+    return weights / weights.sum(axis=-1, keepdims=True), [tuple(map(int, row)) for row in unseen]
 
 
 def check_prior(value: float) -> float:
