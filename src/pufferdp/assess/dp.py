@@ -254,7 +254,7 @@ def leakage_of(
         witness=witness,
         between=between,
         attack=attack,
-        multiplies=small_loss_slopes(curves_by_name),
+        multiplies=small_loss_slopes(curves_by_name, example=not inverse),
         best=best,
         query=None if query is None else Query.of(query).name,
         adversary=adversary,

@@ -109,8 +109,8 @@ def lowest(candidates: Mapping[str, Curve]) -> Lowest:
     return Lowest("best", "the least of several upper bounds", applying, holds_for=holds_for)
 
 
-def small_loss_slopes(curves_by_name: Mapping[str, Curve]) -> dict[str, float]:
-    """By how much correlation multiplies any DP loss at most (``odds``), and one of 0.01 exactly (``tight``).
+def small_loss_slopes(curves_by_name: Mapping[str, Curve], example: bool = True) -> dict[str, float]:
+    """By how much correlation multiplies any DP loss at most (``odds``), and one of 0.01, an ``example`` (``tight``).
 
     Nothing where records are independent. The closed form is concave, so that its slope at 0 bounds it everywhere.
     """
@@ -121,7 +121,7 @@ def small_loss_slopes(curves_by_name: Mapping[str, Curve]) -> dict[str, float]:
     slopes = {"odds": odds.factor} if isinstance(odds, OddsBound) else {}
     if general is not None and general.applies and slopes.get("odds", 0.0) >= general(1.0) * (1 - 1e-6):
         del slopes["odds"]  # group privacy says as much, and of correlation nothing
-    if isinstance(tight, TightBound):
+    if example and isinstance(tight, TightBound):
         slopes["tight"] = tight.slope
     return {name: slope for name, slope in slopes.items() if math.isfinite(slope)}
 
