@@ -18,6 +18,8 @@ from pufferdp.bounds.tight.odds import (
     TreeOdds,
     contraction,
     largest_log_odds,
+    odds_forever,
+    odds_series,
     odds_side,
     side_bound,
 )
@@ -32,20 +34,23 @@ EXACT = 1e-9
 """Brackets of the tight curve are as narrow as a share of 1e-10."""
 
 
-def of_losses(transition, losses):
-    """The bound of each record from Δ of one step alone."""
-    log_odds = [largest_log_odds(transition)]
-    return losses + odds_side(losses, log_odds) + odds_side(losses[::-1], log_odds)[::-1]
-
-
 def test_never_below_the_programme_on_three_hundred_chains():
     for seed in range(examples(300) // 4):  # the tight curve equals the programme, and is quicker
         case = cases.case(seed)
         programme = leakage_of_losses(case.transition, case.losses, start=case.start, adversary=case.adversary)
-        assert (of_losses(case.transition, case.losses) >= programme.lower - EXACT).all(), seed
         n, most = len(case.losses), float(case.losses.max())
-        assert OddsCurve.of_chains([case.transition], length=n)(most) >= programme.lower.max() - EXACT, seed
-        assert OddsCurve.of_chains([case.transition])(most) >= programme.lower.max() - EXACT, seed
+        bound, endless = (OddsCurve.of_chains([case.transition], length=length) for length in (n, None))
+        series, forever = odds_series(bound, case.losses), odds_forever(endless, most)
+        assert (series.total >= programme.lower - EXACT).all(), seed
+        for first, last in ((series.forward[0], series.backward[-1]), (forever.forward[0], forever.backward[0])):
+            assert min(first - programme.lower[0], last - programme.lower[-1]) >= -EXACT, seed
+        assert min(bound(most), *forever.total) >= programme.lower.max() - EXACT, seed
+
+
+def test_forever_is_not_below_the_programme_of_a_chain_that_soon_forgets():
+    P = [[0.6, 0.4], [0.4, 0.6]]
+    worst, found = algorithms.leakage([P], [0.5, 0.5], [0.1] * 4, "bdp"), odds_forever(OddsCurve.of_chains([P]), 0.1)
+    assert min(*(found.backward - worst[-1]), *(found.forward - worst[0]), *(found.total - max(worst))) >= -ROOM
 
 
 def test_any_start_is_below_it_too():
@@ -199,13 +204,6 @@ def test_values_that_never_occur_do_not_count_on_trees():
         assert with_it.of_losses(dict.fromkeys(range(3), 0.3))[target] >= programme - ROOM
 
 
-@given(a=st.floats(0, 50), b=st.floats(0, 50))
-def test_contraction_is_symmetric_and_below_both(a, b):
-    found = float(contraction(a, b))
-    assert found == pytest.approx(float(contraction(b, a)), abs=1e-12)
-    assert -1e-15 <= found <= min(a, b) * (1 + 1e-12)
-
-
 @given(a=st.floats(0, 12), b=st.floats(0, 12))
 def test_contraction_is_the_largest_of_two_by_two_tables(a, b):
     """Among tables with odds ratio e^a and functions that vary by b, over common weights: never more than C(a, b)."""
@@ -216,6 +214,7 @@ def test_contraction_is_the_largest_of_two_by_two_tables(a, b):
     bound = float(contraction(a, b))
     assert reached <= bound + 1e-9
     assert bound <= reached + 0.01
+    assert bound == pytest.approx(float(contraction(b, a)), abs=1e-12)
 
 
 def test_what_never_occurs_does_not_count():
