@@ -49,8 +49,6 @@ from pufferdp.models.hidden import HiddenSeries
 
 _MOST_PAIRS: Final = 1024
 """Pairs of hidden states, of all slots of a period, that are looked at one by one; half as many by time of day."""
-_FOLLOWED_PAIRS: Final = 200
-"""Pairs on a side up to which all are followed: of more pairs those of two values have the closed form."""
 _LEVELS: Final = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 1.0, 1.02, 1.05, 1.1, 1.18, 1.3, 1.5, 2.0])
 """Shares of that evidence at which known records are bounded."""
 _WIDE: Final = 0.5 ** np.arange(6)
@@ -196,7 +194,7 @@ class PotentialBound(LeakageBound):
         size, slots = len(self.shown), self._offsets(number)
         free_start = number == 0 and not self._stationary
         rows = self._pairs(number, np.ones((size, size), dtype=bool))
-        if len(rows) > _FOLLOWED_PAIRS and not free_start and self.adversary == "bdp":
+        if len(rows) > _MOST_PAIRS // 5 and not free_start and self.adversary == "bdp":
             classes = self._contracted(number, tau, rows)
             if classes is not None:
                 return classes

@@ -666,10 +666,11 @@ def _any_start(
         ratio = np.where(y > 0, y / x, 0.0)
         largest = np.where(mixed, np.maximum(ratio[..., u], ratio[..., v]), 0.0).max(axis=2)
         height, prior = log_mu[:, :-1, None] + np.log(top) - np.log(bottom), np.log(ratio)
-        alone = np.where(possible.all(axis=1)[:, :, None] & (width > 0), height + prior[:, :, None], -np.inf)
-        alone = np.nan_to_num(alone, nan=-np.inf, posinf=np.inf).max(axis=(2, 3))
         # Of few mixtures the root lies between two μ, and few may have more than the largest single state.
-        real = _either(above + noise > 0, u, v) & _either(below < noise, u, v) & _either(either, u, v)
+        positive, negative = above + noise >= 0, below <= noise
+        single = positive & negative & possible.all(axis=1)[:, :, None] & (width > 0)
+        alone = np.where(single, np.nan_to_num(height + prior[:, :, None], nan=-np.inf), -np.inf).max(axis=(2, 3))
+        real = _either(positive, u, v) & _either(negative, u, v) & _either(either, u, v)
         c, q, i, pair = np.nonzero(real & mixed[:, :, None] & (width > 0))
         u, v = u[pair], v[pair]
         most = np.fmax(height[c, q, i, u], height[c, q, i, v]) + np.fmax(prior[c, q, u], prior[c, q, v])
