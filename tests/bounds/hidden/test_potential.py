@@ -98,7 +98,8 @@ def test_check_values_of_order_two_from_programmes(tables, start, losses, reache
     """Of unequal losses the bound takes the largest."""
     kernels = np.array([HiddenStates.of_order(table, start="any").kernels[0] for table in tables])
     programmed = programme(kernels, SHOWN_LAST, start, 4, max(losses), "every")
-    assert (reached or 0.0) - 1e-6 <= programmed <= PotentialBound(kernels, SHOWN_LAST, start=start, length=4)(max(losses))
+    bound = PotentialBound(kernels, SHOWN_LAST, start=start, length=4)
+    assert (reached or 0.0) - 1e-6 <= programmed <= bound(max(losses))
 
 
 @pytest.mark.parametrize("tau", [0.01, 0.1])

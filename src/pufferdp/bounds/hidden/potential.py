@@ -218,7 +218,7 @@ class PotentialBound(LeakageBound):
         return SideClasses(distance, evidence[:, slots], weights[:, slots], records, ended[:, slots])
 
     def _contracted(self, number: int, tau: float, rows: Rows) -> SideClasses | None:
-        """The classes of a side of many pairs of states, of which only those of one value are followed (docs/theory).
+        """The classes of a side of many pairs of states, of which only those of one value are followed.
 
         If W bounds all evidence on a side, then j unknown records have at most the evidence of a last record j that may
         have any state and the privacy loss τ + W, whatever is known beyond it. None: no such W was found.
