@@ -286,7 +286,7 @@ class PotentialBound(LeakageBound):
         def evidence(beyond: float, at: Ints, near: int = _SHORT // 2) -> Floats:
             side, some = self._known_side(number, tau, beyond, free_start), rows.pick(at)
             tables = self._nearest_known(side, some, flat[at], near)[1]
-            return np.maximum(least, tables[:, some.offsets, some.x, some.y].max(axis=0))
+            return np.asarray(tables[:, some.offsets, some.x, some.y].max(axis=0, initial=least))
 
         # Nearly a straight line: where a line through two points of it meets the diagonal, and a little beyond.
         before, margin, limit = max(least, 1e-3 * tau), 1.002, min(most, MOST_EVIDENCE)

@@ -668,7 +668,7 @@ def _any_start(
         height, prior = log_mu[:, :-1, None] + np.log(top) - np.log(bottom), np.log(ratio)
         # Of few mixtures the root lies between two μ, and few may have more than the largest single state.
         positive, negative = above + noise >= 0, below <= noise
-        single = positive & negative & possible.all(axis=1)[:, :, None] & (width > 0)
+        single = positive & negative & np.all(possible, axis=1)[:, :, None] & (width > 0)
         alone = np.where(single, np.nan_to_num(height + prior[:, :, None], nan=-np.inf), -np.inf).max(axis=(2, 3))
         real = _either(positive, u, v) & _either(negative, u, v) & _either(either, u, v)
         c, q, i, pair = np.nonzero(real & mixed[:, :, None] & (width > 0))
