@@ -7,6 +7,7 @@ import pytest
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.bounds.curves import curve
+from pufferdp.bounds.hidden import potential
 from pufferdp.bounds.hidden.counts import CountBound
 from pufferdp.bounds.hidden.potential import PotentialBound
 from pufferdp.bounds.tight.chain import TightCurve
@@ -16,9 +17,12 @@ from tests.strategies import examples
 
 PARTS = 16
 E1 = [[[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.1, 0.9]]]
+E2 = [[[0.3, 0.7], [0.6, 0.4]], [[0.2, 0.8], [0.75, 0.25]]]
+ORDER = [[[0.56777687, 0.43222313], [0.28795056, 0.71204944]], [[0.28073646, 0.71926354], [0.65627522, 0.34372478]]]
 STICKY = [[[0.91742571, 0.08257429], [0.13806324, 0.86193676]], [[0.87660878, 0.12339122], [0.06247491, 0.93752509]]]
 REGIMES = np.array([[0.9, 0.02, 0.08, 0.0], [0.03, 0.5, 0.02, 0.45], [0.1, 0.0, 0.85, 0.05], [0.02, 0.48, 0.05, 0.45]])
 SHOWN = [0, 0, 1, 1]
+SHOWN_LAST = [0, 1, 0, 1]
 SWITCH = [[0, 1], [1, 0]]
 
 
@@ -29,6 +33,17 @@ def test_never_below_the_programme(part):
         for adversary, who in (("pufferfish", "pufferfish"), ("bdp", "every")):
             bound = PotentialBound(kernel, shown, start=start, length=n, adversary=adversary)(loss)
             assert bound >= programme(kernel, shown, start, n, loss, who) - ROOM, (seed, adversary)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_never_below_the_programme_where_states_of_two_values_have_the_closed_form(part, monkeypatch):
+    monkeypatch.setattr(potential, "_MOST_PAIRS", 0)
+    for seed in range(part, examples(40), 4):
+        (kernel, shown, start, n, loss), (kernels, values, length, tau) = hidden_case(seed), timed_case(seed)
+        bound = PotentialBound(kernel, shown, start=start, length=n)(loss)
+        assert bound >= programme(kernel, shown, start, n, loss, "every") - ROOM, seed
+        bound = PotentialBound(kernels, values, length=length)(tau)
+        assert bound >= programme(kernels, values, "stationary", length, tau, "every") - ROOM, seed
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -67,6 +82,24 @@ def test_check_values_of_order_two():
     order = HiddenStates.of_order(E1)
     for loss, reached in ((0.1, 0.311997), (0.5, 1.541942), (1.0, 2.934184)):
         assert reached - 1e-6 <= curve("potential", order, 4, "pufferfish")(loss) <= 1.15 * reached
+
+
+@pytest.mark.parametrize(
+    ("tables", "start", "losses", "reached"),
+    [
+        ([E2], "stationary", [1.0], 1.941175),
+        ([E1], "stationary", [0.5, 0.1, 0.3, 0.2], 0.876271),
+        ([ORDER], [0.0, 0.0, 0.65627522, 0.34372478], [2.0], 3.692771),
+        ([E1, E2], "stationary", [0.5], None),
+    ],
+    ids=["E2", "unequal losses", "start 11", "E1 and E2 in turn"],
+)
+def test_check_values_of_order_two_from_programmes(tables, start, losses, reached):
+    """Of unequal losses the bound takes the largest."""
+    kernels = np.array([HiddenStates.of_order(table, start="any").kernels[0] for table in tables])
+    programmed = programme(kernels, SHOWN_LAST, start, 4, max(losses), "every")
+    bound = PotentialBound(kernels, SHOWN_LAST, start=start, length=4)
+    assert (reached or 0.0) - 1e-6 <= programmed <= bound(max(losses))
 
 
 @pytest.mark.parametrize("tau", [0.01, 0.1])

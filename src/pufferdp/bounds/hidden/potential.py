@@ -29,7 +29,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -194,6 +194,10 @@ class PotentialBound(LeakageBound):
         size, slots = len(self.shown), self._offsets(number)
         free_start = number == 0 and not self._stationary
         rows = self._pairs(number, np.ones((size, size), dtype=bool))
+        if len(rows) > _MOST_PAIRS // 5 and not free_start and self.adversary == "bdp":
+            classes = self._contracted(number, tau, rows)
+            if classes is not None:
+                return classes
         # Without a distribution that the chain keeps, a series ends as if its last record were known with any weights.
         records, ended = self._nothing_known(self._open_side(number, tau), rows)
         level = ended[-1]
@@ -212,6 +216,36 @@ class PotentialBound(LeakageBound):
             evidence = np.concatenate([np.zeros_like(free), evidence])
             weights = np.concatenate([free, weights])
         return SideClasses(distance, evidence[:, slots], weights[:, slots], records, ended[:, slots])
+
+    def _contracted(self, number: int, tau: float, rows: Rows) -> SideClasses | None:
+        """The classes of a side of many pairs of states, of which only those of one value are followed.
+
+        If W bounds all evidence on a side, then j unknown records have at most the evidence of a last record j that may
+        have any state and the privacy loss τ + W, whatever is known beyond it. None: no such W was found.
+        """
+        same = self._pairs(number, self.shown[:, None] == self.shown)
+        level = self._nothing_known(self._open_side(number, tau), same)[1][-1]
+        beyond = self._evidence_beyond(number, tau, level, free_start=False)
+        if math.isinf(beyond):
+            return None
+        side = self._known_side(number, tau, beyond, free_start=False)
+        near = list(self._closed_form(side, rows, _SHORT))
+        largest = max(tau, beyond, *(float(part.max()) for part in near))
+        for _ in range(40 if near else 0):
+            end = replace(side, last_loss=tau + largest, mixes_values=True)
+            far = np.min(list(self._closed_form(end, rows, _SHORT)), axis=0)
+            if far.max() <= largest:
+                break
+            largest = 1.01 * float(far.max())
+        else:
+            return None
+        weights, power = list[Floats](), side.kernels
+        for distance in range(1, len(near) + 2):
+            weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
+            power = _move_on(power, side.kernels, distance, 1)
+        slots, evidence = self._offsets(number), _tables([*near, far], rows, side)[:, self._offsets(number)]
+        distances, known = np.arange(1, len(near) + 2), np.array(weights)[:, slots]
+        return SideClasses(distances, evidence, known, np.zeros(1, dtype=np.int64), evidence[-1:])
 
     def _offsets(self, number: int) -> Ints:
         """For each slot of a period, the number of the first kernel that a side of its targets meets."""
@@ -239,7 +273,7 @@ class PotentialBound(LeakageBound):
     def _evidence_beyond(self, number: int, tau: float, level: Floats, free_start: bool) -> float:
         """V̄: a number that is at least the largest evidence between states of one value computed with it.
 
-        The nearest known records decide most often, so that all of them are looked at in the end only.
+        The nearest known records and few pairs of states decide most often, so that all are looked at in the end only.
         """
         rows = self._pairs(number, self.shown[:, None] == self.shown)
         if not len(rows):
@@ -249,18 +283,23 @@ class PotentialBound(LeakageBound):
         # Group privacy over the records beyond a known neighbour of the target.
         most = math.inf if self.length is None else max(0, self.length - 2) * tau
 
-        def evidence(beyond: float, near: int = _SHORT // 2) -> float:
-            side = self._known_side(number, tau, beyond, free_start)
-            return max(least, float(self._nearest_known(side, rows, flat, near)[1].max()))
+        def evidence(beyond: float, at: Ints, near: int = _SHORT // 2) -> Floats:
+            side, some = self._known_side(number, tau, beyond, free_start), rows.pick(at)
+            tables = self._nearest_known(side, some, flat[at], near)[1]
+            return np.asarray(tables[:, some.offsets, some.x, some.y].max(axis=0, initial=least))
 
         # Nearly a straight line: where a line through two points of it meets the diagonal, and a little beyond.
         before, margin, limit = max(least, 1e-3 * tau), 1.002, min(most, MOST_EVIDENCE)
-        value = evidence(before) if before < limit else before
+        every = few = np.arange(len(rows))
+        value = before
+        if before < limit:
+            each = evidence(before, every)
+            value, few = float(each.max()), np.sort(np.argsort(-each)[: _SHORT // 3])
         high = before if value <= before else margin * value
         while high < limit:
-            largest = value if high == before else evidence(high)
+            largest = value if high == before else float(evidence(high, few).max())
             if largest <= high:
-                largest = evidence(high, ENDLESS)
+                largest = float(evidence(high, every, ENDLESS).max())
                 if largest <= high:
                     return high
             slope = (largest - value) / (high - before) if high > before else 1.0
@@ -328,7 +367,7 @@ class PotentialBound(LeakageBound):
             weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
         return np.array(distance), _tables(evidence, rows, side), np.array(weights)
 
-    def _closed_form(self, side: Side, rows: Rows) -> Iterator[Floats]:
+    def _closed_form(self, side: Side, rows: Rows, most: int = _SHORT // 2) -> Iterator[Floats]:
         """The evidence of a record known at distance 1, 2, … by the Lemma of Theorem 6, (Q,) each.
 
         It has no grid of μ, which is coarse where little is learned: the unknown records lose τ each, unless their
@@ -339,7 +378,7 @@ class PotentialBound(LeakageBound):
         sets = [np.ones_like(shows[0])] if side.mixes_values else list(shows)
         kernels = power = side.kernels
         reach, spent, certain = kernels > 0, np.zeros(len(rows)), np.ones(len(rows), dtype=bool)
-        for distance in range(1, _SHORT // 2):
+        for distance in range(1, most):
             of_x, of_y = reach[rows.offsets, rows.x], reach[rows.offsets, rows.y]
             odds = np.zeros(len(rows))
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -662,39 +662,50 @@ def _any_start(
     u, v = mixtures
     # A mixture that one of both values cannot have is no secret. Nothing is between equal μ.
     mixed = np.all(possible[..., u] | possible[..., v], axis=1)
-    real = mixed[:, :, None] & (either[..., u] | either[..., v]) & (width > 0)
-    parts = (top, bottom, x[:, :, None], y[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(y > 0, y / x, 0.0)
+        largest = np.where(mixed, np.maximum(ratio[..., u], ratio[..., v]), 0.0).max(axis=2)
+        height, prior = log_mu[:, :-1, None] + np.log(top) - np.log(bottom), np.log(ratio)
+        # Of few mixtures the root lies between two μ, and few may have more than the largest single state.
+        positive, negative = above + noise >= 0, below <= noise
+        single = positive & negative & np.all(possible, axis=1)[:, :, None] & (width > 0)
+        alone = np.where(single, np.nan_to_num(height + prior[:, :, None], nan=-np.inf), -np.inf).max(axis=(2, 3))
+        real = _either(positive, u, v) & _either(negative, u, v) & _either(either, u, v)
+        c, q, i, pair = np.nonzero(real & mixed[:, :, None] & (width > 0))
+        u, v = u[pair], v[pair]
+        most = np.fmax(height[c, q, i, u], height[c, q, i, v]) + np.fmax(prior[c, q, u], prior[c, q, v])
+        c, q, i, u, v = (part[~(most < alone[c, q])] for part in (c, q, i, u, v))
+        pairs = [np.array([part[c, q, i, u], part[c, q, i, v]]) for part in (top, bottom)]
+        pairs += [np.array([part[c, q, u], part[c, q, v]]) for part in (x, y)]
         values, heights = [], []
-        for first, second in _best_weights(*parts, u, v):
-            a, b, s, t = (part[..., u] * first + part[..., v] * second for part in parts)
+        for first, second in _best_weights(*pairs):
+            a, b, s, t = (part[0] * first + part[1] * second for part in pairs)
             heights.append(np.log(a) - np.log(b))
             value = heights[-1] + np.log(t) - np.log(s)
-            values.append(np.where(real & (t > 0) & (a > 0), np.where(np.isnan(value), np.inf, value), -np.inf))
-        value, which = np.max(values, axis=0), np.argmax(values, axis=0)[None]
-        value = np.where(real, _above_mixtures(value, *parts, u, v), -np.inf)
-        pick = value.argmax(axis=3)[..., None]
-        best = np.take_along_axis(value, pick, axis=3)[..., 0]
-        root = np.take_along_axis(np.take_along_axis(np.array(heights), which, axis=0)[0], pick, axis=3)[..., 0]
-        root = np.where(np.isfinite(best), root, 0.0)
-        ratio = np.where(y > 0, y / x, 0.0)
-        ratio = np.where(mixed, np.maximum(ratio[..., u], ratio[..., v]), 0.0)
-        first = (log_mu[:, 0] + np.log(ratio.max(axis=2)))[..., None]
-        positive = g[:, :, -1] > 0
-        open_at_last = ((positive[..., u] | positive[..., v]) & mixed).any(axis=2)
-        last = np.where(open_at_last, np.inf, -np.inf)[..., None]
-        bounds = np.concatenate([first, log_mu[:, :-1] + best, last], axis=2)
-        roots = np.concatenate([np.broadcast_to(log_mu[:, :1], first.shape), log_mu[:, :-1] + root, last], axis=2)
-        which = bounds.argmax(axis=2)[..., None]
-        return bounds.max(axis=2), np.take_along_axis(bounds - roots, which, axis=2)[..., 0]
+            values.append(np.where((t > 0) & (a > 0), np.where(np.isnan(value), np.inf, value), -np.inf))
+        value, which = np.max(values, axis=0), np.argmax(values, axis=0)
+        value = log_mu[q, i] + _above_mixtures(value, *pairs)
+        root = log_mu[q, i] + np.where(np.isfinite(value), np.choose(which, heights), 0.0)
+        best = log_mu[:, 0] + np.log(largest)
+        roots = np.broadcast_to(log_mu[:, 0], best.shape).copy()
+        np.maximum.at(best, (c, q), value)
+        reached = value == best[c, q]
+        roots[c[reached], q[reached]] = root[reached]
+    positive = g[:, :, -1] > 0
+    open_at_last = ((positive[..., mixtures[0]] | positive[..., mixtures[1]]) & mixed).any(axis=2)
+    with np.errstate(invalid="ignore"):
+        return np.where(open_at_last, np.inf, best), best - roots
 
 
-def _best_weights(
-    a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints
-) -> list[tuple[Floats | float, Floats | float]]:
-    """Weights of states u and v at which (s·a)(s·y)/((s·b)(s·x)) may be largest; either may be far below 1e-16."""
-    n0, n1, n2 = a[..., u] * y[..., u], a[..., u] * y[..., v] + a[..., v] * y[..., u], a[..., v] * y[..., v]
-    d0, d1, d2 = b[..., u] * x[..., u], b[..., u] * x[..., v] + b[..., v] * x[..., u], b[..., v] * x[..., v]
+def _either(which: Mask, u: Ints, v: Ints) -> Mask:
+    """Whether one of two states is marked."""
+    return np.asarray(which[..., u] | which[..., v])
+
+
+def _best_weights(a: Floats, b: Floats, x: Floats, y: Floats) -> list[tuple[Floats | float, Floats | float]]:
+    """Weights of two states, (2, N), at which (s·a)(s·y)/((s·b)(s·x)) may be largest; one may be far below 1e-16."""
+    n0, n1, n2 = a[0] * y[0], a[0] * y[1] + a[1] * y[0], a[1] * y[1]
+    d0, d1, d2 = b[0] * x[0], b[0] * x[1] + b[1] * x[0], b[1] * x[1]
     square, line, rest = n2 * d1 - n1 * d2, 2 * (n2 * d0 - n0 * d2), n1 * d0 - n0 * d1
     root = np.sqrt(np.maximum(line * line - 4 * square * rest, 0.0))
     half = -(line + np.where(line >= 0, root, -root)) / 2
@@ -702,8 +713,8 @@ def _best_weights(
     return [(1.0, 0.0), (0.0, 1.0), *((1 / (1 + t), t / (1 + t)) for t in odds)]
 
 
-def _above_mixtures(value: Floats, a: Floats, b: Floats, x: Floats, y: Floats, u: Ints, v: Ints) -> Floats:
-    """Logs that (s·a)(s·y)/((s·b)(s·x)) exceeds for no mixture s of u and v, just above the largest ones found.
+def _above_mixtures(value: Floats, a: Floats, b: Floats, x: Floats, y: Floats) -> Floats:
+    """Logs that (s·a)(s·y)/((s·b)(s·x)) exceeds for no mixture s of two states, just above the largest ones found.
 
     It is at most λ where the quadratic form λ(s·b)(s·x) − (s·a)(s·y) is nowhere negative for s ≥ 0. Where rounding
     leaves that open, both factors are bounded by their values at one state.
@@ -711,7 +722,7 @@ def _above_mixtures(value: Floats, a: Floats, b: Floats, x: Floats, y: Floats, u
     size = np.sqrt(np.maximum(np.abs(a), b)) * np.sqrt(np.maximum(x, y))
     size = np.where(size > 0, size, 1.0)  # weights are scaled, so that no product underflows
     half = np.exp(-value / 2)
-    (au, bu, xu, yu), (av, bv, xv, yv) = (tuple((part / size)[..., w] for part in (a, b, x, y)) for w in (u, v))
+    (au, av), (bu, bv), (xu, xv), (yu, yv) = (part / size for part in (a, b, x, y))
     n0, n1, n2 = (half * part * half for part in (au * yu, au * yv + av * yu, av * yv))
     d0, d1, d2 = bu * xu, bu * xv + bv * xu, bv * xv
     out = np.log(np.fmax(au / bu, av / bv)) + np.log(np.fmax(yu / xu, yv / xv))
@@ -813,9 +824,10 @@ def best_first_distribution(n: Floats, d: Floats, x: Floats, y: Floats) -> tuple
     """The best mixture of two states for (s·n)(s·y)/((s·d)(s·x)), (Q,): its log, the states (Q, 2), and the share."""
     u, v = np.triu_indices(n.shape[1])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weights = np.array([np.broadcast_arrays(n[:, u], *pair)[1:] for pair in _best_weights(n, d, x, y, u, v)])
+        pairs = [np.array([part[:, u], part[:, v]]) for part in (n, d, x, y)]
+        weights = np.array([np.broadcast_arrays(n[:, u], *pair)[1:] for pair in _best_weights(*pairs)])
         first, second = weights[:, 0], weights[:, 1]
-        over, under, given_x, given_y = (part[:, u] * first + part[:, v] * second for part in (n, d, x, y))
+        over, under, given_x, given_y = (part[0] * first + part[1] * second for part in pairs)
         value = np.log(over) - np.log(under) + np.log(given_y) - np.log(given_x)
     sound = np.isfinite(value) & (np.minimum(np.minimum(over, under), np.minimum(given_x, given_y)) > TINY)
     flat = np.where(sound, value, -np.inf).swapaxes(0, 1).reshape(len(n), -1)
