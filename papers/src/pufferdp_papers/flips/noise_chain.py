@@ -15,6 +15,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
 from pufferdp.models.chain import MarkovChain
 
+
 def noise_chain_loss(data: MarkovChain, noise: MarkovChain, adversary: Adversary, records: int = 4096) -> float:
     """The largest log-likelihood ratio, for two stationary chains all of whose steps are possible.
 
