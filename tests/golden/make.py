@@ -216,7 +216,6 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     "answer-network": lambda: by_id(
         NETWORK, ["yes", "no", "no", "yes"], ["smoke", "lung", "bronc", "dysp"], "count:yes", adversary="pufferfish"
     ),
-    "answer-optimal": lambda: answer(numbered(20), CHAIN, "count:active", epsilon=2.0, mechanism="exact-optimal"),
     "answer-pedigree": lambda: by_id(FAMILY, ["BB", "Bb", "bb"], ["1", "2", "3"], "histogram", mechanism="group"),
     "answer-rows": lambda: answer(NUMBERS, CHAIN, "count:active", order="rows"),
     "answer-sum-wasserstein": lambda: answer(

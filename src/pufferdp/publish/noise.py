@@ -2,8 +2,8 @@
 
 Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
 up to a double. Records of a series are flipped or redacted by comparing 64 bits from the operating system with whole
-thresholds, rounded towards more noise: no floating point is involved, nor is it for noise by a table. A seeded sampler
-exists for tests and experiments; whatever it touches is marked unsafe.
+thresholds, rounded towards more noise: no floating point is involved. A seeded sampler exists for tests and
+experiments; whatever it touches is marked unsafe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.unexpected import describe_unexpected
-from pufferdp.publish.noise_distributions import BalancedDistribution, DiscreteGaussianDistribution, NoiseTable
+from pufferdp.publish.noise_distributions import BalancedDistribution, DiscreteGaussianDistribution
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
@@ -42,8 +42,6 @@ class NoiseKind(StrEnum):
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
     DISCRETE_GAUSSIAN = "discrete-gaussian"
-    TABLE = "table"
-    """Whole numbers with a probability for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +59,7 @@ class NoiseDistribution:
     kind: NoiseKind
     """Which distribution the noise of each coordinate has."""
     scale: float
-    """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret. Of noise by a
-    table its expected size, as the scale is of Laplace noise."""
+    """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret."""
     coordinates: int
     """How many coordinates the answer has."""
     unit: float = 1.0
@@ -71,15 +68,10 @@ class NoiseDistribution:
     balanced: bool = False
     """Whether discrete noise on two or more coordinates adds up to 0, as in a histogram of a public number of records.
     Its probability is proportional to exp(−‖z‖₁/scale), as that of independent noise."""
-
-    table: NoiseTable | None = None
-    """The distribution of noise by a table, on one count."""
     rounding: float = 0.0
     """The most that rounding a released number to a double adds to its error; 0 for whole numbers."""
 
     def __post_init__(self) -> None:
-        if (self.kind is NoiseKind.TABLE) != (self.table is not None) or (self.table and self.coordinates != 1):
-            raise ParameterError("noise by a table has one, and is for one count", value=self.kind)
         if self.balanced and (self.kind is not NoiseKind.DISCRETE_LAPLACE or self.coordinates < 2):
             raise ParameterError("noise that adds up to 0 is discrete and for two or more numbers", value=self.kind)
 
@@ -98,8 +90,6 @@ class NoiseDistribution:
         """Expected sum of the absolute errors over all coordinates."""
         if self.scale == 0:
             return 0.0
-        if self.table is not None:
-            return self.table.expected_absolute
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * self.scale
         if self.kind is NoiseKind.GAUSSIAN:
@@ -117,8 +107,6 @@ class NoiseDistribution:
         """Expected sum of the squared errors over all coordinates."""
         if self.scale == 0:
             return 0.0
-        if self.table is not None:
-            return self.table.variance
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * 2 * self.scale**2
         if self.kind is NoiseKind.GAUSSIAN:
@@ -143,8 +131,6 @@ class NoiseDistribution:
             alpha = 0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit
         elif self.balanced:
             alpha = self.unit * self.in_counts.alpha(beta)
-        elif self.table is not None:
-            alpha = float(self.table.least_error(beta))
         elif self.kind is NoiseKind.LAPLACE:
             alpha = self.scale * math.log(1 / each) + self.rounding
         elif self.kind is NoiseKind.GAUSSIAN:
@@ -167,8 +153,6 @@ class NoiseDistribution:
         """The log of how likely noise of one coordinate is that moves it by a gap; up to a constant."""
         if self.kind in (NoiseKind.GAUSSIAN, NoiseKind.DISCRETE_GAUSSIAN):
             return np.asarray(-((gaps / self.scale) ** 2) / 2)
-        if self.table is not None:
-            return self.table.log_probability(np.rint(gaps))
         if self.balanced:
             return self.in_counts.log_probability(np.rint(gaps / self.unit))
         return np.asarray(-np.abs(gaps) / self.scale)
@@ -179,8 +163,6 @@ class NoiseDistribution:
             return np.array([math.erfc(gap / (self.scale * math.sqrt(2))) / 2 for gap in gaps])
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
             return DiscreteGaussianDistribution(self.counts_scale).at_least(np.rint(gaps / self.unit))
-        if self.table is not None:
-            return self.table.at_least(np.rint(gaps))
         if self.kind is NoiseKind.LAPLACE:
             # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
             inner = gaps <= 0
@@ -313,8 +295,6 @@ def draw(distribution: NoiseDistribution, exact: list[int] | list[float], sample
     if distribution.balanced:
         noise = distribution.in_counts.draw(lambda count, scale: sampler.discrete_laplace([0] * count, scale))
         return [int(v) + z for v, z in zip(exact, noise, strict=True)]
-    if distribution.table is not None:
-        return in_doubles([int(v) + distribution.table.draw(sampler.bytes) for v in exact])
     if distribution.kind is NoiseKind.DISCRETE_LAPLACE:
         return in_doubles(sampler.discrete_laplace([int(v) for v in exact], distribution.counts_scale))
     if distribution.kind is NoiseKind.DISCRETE_GAUSSIAN:
