@@ -231,7 +231,7 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
         budget=FlowBudget(tau=0.3, eta=0.01, privacy="record"),
     ),
     "charged-redaction": lambda: charged(lambda **where: redacted([30], "window", **where)),
-    "flip-three-states": lambda: flipped(PAIR, THREE, by="who", epsilon=2.0, optimise=True),
+    "flip-three-states": lambda: flipped(PAIR, THREE, by="who", epsilon=2.0),
     "flip-two-states": lambda: flipped(NUMBERS, CHAIN),
     "flow-joint": lambda: flowed(PAIR, THREE, by="who", eta=0.05, tau=0.3),
     "flow-record": lambda: flowed(NUMBERS, CHAIN, eta=0.01, tau=0.2, privacy="record"),

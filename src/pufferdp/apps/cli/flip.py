@@ -14,15 +14,6 @@ from pufferdp.basics.errors import ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Channel:
-    """How the records of a series are flipped."""
-
-    optimise: Annotated[
-        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Files:
     """What is written of a privatised series."""
 
@@ -38,7 +29,6 @@ def flip(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a chain or a list of chains.")],
     epsilon: options.Epsilon,
     rows: options.Rows,
-    channel: Channel,
     account: options.CheckedAccount,
     files: Files,
     data: Annotated[
@@ -74,7 +64,7 @@ def flip(
         records = checks.length((length or "").strip())
         with options.progress() as progress:
             progress("choosing the channel")
-            design = design_flips(prior, number, length=records, adversary=adversary, optimise=channel.optimise)
+            design = design_flips(prior, number, length=records, adversary=adversary)
             content = design.to_dict()
             with outputs.delivery(content) as delivery:
                 delivery.show(content, lambda: str(design), as_json)
@@ -88,7 +78,6 @@ def flip(
         "epsilon": number,
         "adversary": adversary,
         **rows.arguments(),
-        "optimise": channel.optimise,
         "sampler": options.sampler_of(seed),
         **vars(account),
     }

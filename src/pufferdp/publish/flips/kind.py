@@ -51,8 +51,6 @@ class FlipProblem:
     adversary: Adversary
     length: int | None
     """Records of the longest chain; None: any number."""
-    optimise: bool = False
-    """With more than two states, search for a better channel than k-ary randomised response."""
     mechanism: str | None = None
     thresholds: Thresholds | None = None
     part: bool = False
@@ -103,7 +101,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         if problem.thresholds is not None and problem.mechanism is not None:
             return describe(model, epsilon, adversary, length, problem.mechanism, problem.thresholds)
         progress("choosing the channel")
-        return design_flips(model, epsilon, length=length, adversary=adversary, optimise=problem.optimise)
+        return design_flips(model, epsilon, length=length, adversary=adversary)
 
     def content(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> dict[str, Any]:
         """The content of the certificate, made from the design."""

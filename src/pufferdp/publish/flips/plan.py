@@ -13,7 +13,7 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import a_kind
-from pufferdp.bounds.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
+from pufferdp.bounds.channels.design import best_flips, expected_noise, least_response, upper_loss
 from pufferdp.bounds.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
@@ -23,11 +23,9 @@ from pufferdp.publish.noise import drawn_channel, thresholds
 
 FLIPS: Final = "flips"
 RESPONSE: Final = "randomised-response"
-CHANNEL: Final = "channel"
 THEOREMS: Final = {
     FLIPS: "exact: largest and smallest likelihood ratio over all outputs, for every known record (two states)",
     RESPONSE: "upper bound: cone of attainable ratio vectors, k-ary randomised response",
-    CHANNEL: "upper bound: cone of attainable ratio vectors, channel made for the model",
 }
 
 
@@ -103,7 +101,6 @@ def design_flips(
     *,
     length: int | None = None,
     adversary: str = "bdp",
-    optimise: bool = False,
 ) -> FlipDesign:
     """The least noise on each record that keeps the guarantee.
 
@@ -112,7 +109,6 @@ def design_flips(
         epsilon: the guarantee.
         length: records of the longest chain; None for series of any length.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        optimise: with more than two states, search for a better channel than k-ary randomised response.
     """
     model = as_model(model)
     epsilon, adversary = checks.epsilon(epsilon), checks.adversary(adversary)
@@ -124,8 +120,7 @@ def design_flips(
         rho0, rho1 = best_flips(chains, epsilon, length, adversary, (float(weights[0]), float(weights[1])))
         name, channel = FLIPS, np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])
     else:
-        name, make = (CHANNEL, better_channel) if optimise else (RESPONSE, least_response)
-        channel = make(chains, epsilon, length, adversary)
+        name, channel = RESPONSE, least_response(chains, epsilon, length, adversary)
     shares = thresholds(channel)
     return describe(series, epsilon, adversary, length, name, shares)
 

@@ -86,7 +86,6 @@ def flip(
     model: ModelLike,
     epsilon: float,
     adversary: str = "bdp",
-    optimise: bool = False,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     **options: Unpack[ReleaseOptions],
@@ -98,7 +97,6 @@ def flip(
         model: the chain, or the list of chains, the guarantee is for.
         epsilon: the guarantee.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        optimise: with more than two states, search for a better channel than k-ary randomised response.
         out: write the privatised series here (.csv, .csv.gz or .parquet); for files only.
         overwrite: whether a file that is there already may be replaced.
         options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
@@ -112,7 +110,6 @@ def flip(
         "reading": series.reading(prior),
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
-        "optimise": optimise,
         **run,
     }
     if out is None:
@@ -131,7 +128,6 @@ def flip_stream(
     model: ModelLike,
     epsilon: float,
     adversary: str = "bdp",
-    optimise: bool = False,
     **options: Unpack[ReleaseOptions],
 ) -> Flip:
     """Sanitise a stream of CSV lines as they come, in constant memory; the guarantee is for series of any length.
@@ -163,7 +159,6 @@ def flip_stream(
         ),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
-        optimise=optimise,
         **run_of(options),
     ).publish()
 
@@ -173,7 +168,6 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
     """A series that is about to be privatised."""
 
     model: SeriesModel
-    optimise: bool = False
 
     kind = KIND
     draws_numbers = False
@@ -195,7 +189,6 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
             epsilon=self.epsilon,
             adversary=self.adversary,
             length=None if self.reading.is_part else length,
-            optimise=self.optimise,
             part=self.reading.is_part,
             ranges=ranges,
         )
