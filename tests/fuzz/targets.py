@@ -167,7 +167,7 @@ def _request(content: bytes, folder: Path) -> None:
     try:
         asked = json.loads(content)
         job, body = asked["job"], json.dumps(asked["body"])
-        page, request = _page(), JOBS[job].request.model_validate_json(body)
+        page, request = _page(), JOBS[job].model_validate_json(body)
     except (ValueError, RecursionError, LookupError, TypeError):  # pydantic's is a ValueError: an answer of 400
         return
     arguments, inputs = request.to_dict(), Inputs()
