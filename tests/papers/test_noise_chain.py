@@ -44,5 +44,4 @@ def test_a_fair_coin_leaks_nothing():
     data, coin = MarkovChain(transition=[[0.9, 0.1], [0.2, 0.8]]), MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]])
     assert noise_chain_loss(data, coin, Adversary.BDP) == pytest.approx(0, abs=1e-12)
     noise = MarkovChain(transition=[[0.7, 0.3], [0.7, 0.3]])
-    free = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]])
-    assert noise_chain_loss(free, noise, Adversary.BDP) == pytest.approx(math.log(7 / 3), rel=1e-12)
+    assert noise_chain_loss(coin, noise, Adversary.BDP) == pytest.approx(math.log(7 / 3), rel=1e-12)
