@@ -195,7 +195,7 @@ REQUESTS = (
     ("redact", {"data": "x", "model": "m", "column": "s", "private": [3, "5-6"], "epsilon": 1.0, "keep": ["t"]}),
     ("table_plan", {"model": "m", "queries": ["histogram", "count:a"], "split": [1, 2], "epsilon": 1.0, "length": 9}),
     ("table", {**ON_DATA, "queries": ["histogram"], "per": []}),
-    ("flip_plan", {"model": "m", "epsilon": 1.0, "length": 12, "optimise": False}),
+    ("flip_plan", {"model": "m", "epsilon": 1.0, "length": 12}),
     ("flip", dict(ON_DATA)),
     ("flow_plan", {"model": "m", "eta": 0.1, "tau": 0.5, "privacy": "record", "length": 20}),
     ("stream", {"model": "m", "losses": [0.1, 0.2], "target": None, "length": None}),

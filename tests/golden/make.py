@@ -216,7 +216,6 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     "answer-network": lambda: by_id(
         NETWORK, ["yes", "no", "no", "yes"], ["smoke", "lung", "bronc", "dysp"], "count:yes", adversary="pufferfish"
     ),
-    "answer-optimal": lambda: answer(numbered(20), CHAIN, "count:active", epsilon=2.0, mechanism="exact-optimal"),
     "answer-pedigree": lambda: by_id(FAMILY, ["BB", "Bb", "bb"], ["1", "2", "3"], "histogram", mechanism="group"),
     "answer-rows": lambda: answer(NUMBERS, CHAIN, "count:active", order="rows"),
     "answer-sum-wasserstein": lambda: answer(
@@ -232,7 +231,7 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
         budget=FlowBudget(tau=0.3, eta=0.01, privacy="record"),
     ),
     "charged-redaction": lambda: charged(lambda **where: redacted([30], "window", **where)),
-    "flip-three-states": lambda: flipped(PAIR, THREE, by="who", epsilon=2.0, optimise=True),
+    "flip-three-states": lambda: flipped(PAIR, THREE, by="who", epsilon=2.0),
     "flip-two-states": lambda: flipped(NUMBERS, CHAIN),
     "flow-joint": lambda: flowed(PAIR, THREE, by="who", eta=0.05, tau=0.3),
     "flow-record": lambda: flowed(NUMBERS, CHAIN, eta=0.01, tau=0.2, privacy="record"),

@@ -106,36 +106,6 @@ def xor_joint(P, N, n, distributions=None):
     return out
 
 
-def xor_all_known(P, N, n, distributions):
-    """The loss of x XOR y for who knows all other records, possible values only: (value, other value) -> loss."""
-    worst = {(0, 1): 0.0, (1, 0): 0.0}
-    paths = list(itertools.product(range(2), repeat=n))
-    mass = {x: distributions[0][x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in paths}
-    noise = {y: distributions[1][y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
-    for x, i in itertools.product(paths, range(n)):
-        other = (*x[:i], 1 - x[i], *x[i + 1 :])
-        if mass[x] > 0 and mass[other] > 0:
-            worst[x[i], other[i]] = max(worst[x[i], other[i]], _noise_change(noise, i))
-    return worst
-
-
-def _noise_change(noise, i):
-    """The largest log-ratio of a noise path and the same with step i changed."""
-    largest = 0.0
-    for y, p in noise.items():
-        if p > 0:
-            q = noise[(*y[:i], 1 - y[i], *y[i + 1 :])]
-            largest = max(largest, math.inf if q == 0 else math.log(p) - math.log(q))
-    return largest
-
-
-def noise_dp(N, distribution, n):
-    """The DP loss of x XOR y: the largest change of the likelihood of an output when one record changes."""
-    paths = itertools.product(range(2), repeat=n)
-    noise = {y: distribution[y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
-    return max(_noise_change(noise, i) for i in range(n))
-
-
 def worst_start(P, B, n, everyone=True, grid=None):
     """The loss for the worst of many distributions of the first record: a lower bound on that for any start."""
     distributions = grid if grid is not None else [1 / (1 + math.exp(-e)) for e in np.linspace(-16, 16, 321)]

@@ -109,9 +109,6 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
         PEOPLE, models={"ann": CHAIN, "bob": FAST}, by="who", **COUNT
     ).releases["ann"],
     "stream": streamed,
-    "noise-chain": lambda: pufferdp.flip(
-        ROWS, model=CHAIN, epsilon=6.0, noise_chain=MarkovChain(transition=[[0.9, 0.1], [0.9, 0.1]]), column="s"
-    ),
     "window": lambda: redacted("window", epsilon=3.0),
     "3r-relaxed": lambda: redacted("3r-relaxed", epsilon=4.0),
     "3r-numerical": lambda: redacted("3r-numerical", adversary="bdp"),

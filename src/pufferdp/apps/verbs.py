@@ -47,7 +47,7 @@ _MODULES: Final = {"check": "robustness", "sign": "verify"}
 _TAKES: Final = {
     "COLUMN": "column order by id truth keep",
     "FILE": "model models secrets alternative out figure report certificate key table signer losses profile "
-    "noise_chain series sign source after published rule tilted",
+    "series sign source after published rule tilted",
     "FOLDER": "data",
     "DURATION": "restart every window",
     "PLACE": "first last ledger",

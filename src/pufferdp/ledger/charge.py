@@ -28,7 +28,6 @@ KINDS: Final = {
     "measurement": "the loss, and the delta if any, that the map of an OpenDP measurement states",
     "fit": "4 over the scale of the noise on transition counts: its --dp-epsilon",
     "flip": "the largest log-ratio inside a column of its channel, for each record",
-    "noise-chain": "the largest log-ratio of two paths of its noise that differ once",
     "dp": "the loss, and the delta if any, that the author of a DP algorithm states",
     "window-redaction": "its leakage about the private records, added to the total; its released records become known",
     "3r": "all: it closes the data set for releases not made for the tilted chain",
@@ -211,36 +210,6 @@ def flip_charge(
         model=model,
         adversary=adversary,
         ranges=ranges,
-    )
-
-
-def noise_chain(
-    start: Sequence[int],
-    transition: Sequence[Sequence[int]],
-    *,
-    longest: int,
-    epsilon: float | None = None,
-    model: str | None = None,
-    adversary: str | None = None,
-) -> Charge:
-    """A two-state series whose flips are a Markov chain: the distributions of the first flip and of the next one.
-
-    Distributions are in whole 2^-64ths, as they were drawn; the facts have them as text, because JSON's numbers are
-    doubles.
-    """
-    from pufferdp.bounds.channels.noise_chain import noise_dp_loss  # no other charge needs it
-
-    return Charge(
-        kind="noise-chain",
-        dp_loss=max(noise_dp_loss(start, transition, longest), 2.0**-51),  # a fair coin's, like that of a channel
-        longest=longest,
-        epsilon=epsilon,
-        facts={
-            "start": [str(share) for share in start],
-            "transition": [[str(share) for share in row] for row in transition],
-        },
-        model=model,
-        adversary=adversary,
     )
 
 

@@ -2,8 +2,8 @@
 
 Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
 up to a double. Records of a series are flipped or redacted by comparing 64 bits from the operating system with whole
-thresholds, rounded towards more noise: no floating point is involved, nor is it for noise by a table. A seeded sampler
-exists for tests and experiments; whatever it touches is marked unsafe.
+thresholds, rounded towards more noise: no floating point is involved. A seeded sampler exists for tests and
+experiments; whatever it touches is marked unsafe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.unexpected import describe_unexpected
-from pufferdp.publish.noise_distributions import BalancedDistribution, DiscreteGaussianDistribution, NoiseTable
+from pufferdp.publish.noise_distributions import BalancedDistribution, DiscreteGaussianDistribution
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
@@ -42,8 +42,6 @@ class NoiseKind(StrEnum):
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
     DISCRETE_GAUSSIAN = "discrete-gaussian"
-    TABLE = "table"
-    """Whole numbers with a probability for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +59,7 @@ class NoiseDistribution:
     kind: NoiseKind
     """Which distribution the noise of each coordinate has."""
     scale: float
-    """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret. Of noise by a
-    table its expected size, as the scale is of Laplace noise."""
+    """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret."""
     coordinates: int
     """How many coordinates the answer has."""
     unit: float = 1.0
@@ -71,15 +68,10 @@ class NoiseDistribution:
     balanced: bool = False
     """Whether discrete noise on two or more coordinates adds up to 0, as in a histogram of a public number of records.
     Its probability is proportional to exp(−‖z‖₁/scale), as that of independent noise."""
-
-    table: NoiseTable | None = None
-    """The distribution of noise by a table, on one count."""
     rounding: float = 0.0
     """The most that rounding a released number to a double adds to its error; 0 for whole numbers."""
 
     def __post_init__(self) -> None:
-        if (self.kind is NoiseKind.TABLE) != (self.table is not None) or (self.table and self.coordinates != 1):
-            raise ParameterError("noise by a table has one, and is for one count", value=self.kind)
         if self.balanced and (self.kind is not NoiseKind.DISCRETE_LAPLACE or self.coordinates < 2):
             raise ParameterError("noise that adds up to 0 is discrete and for two or more numbers", value=self.kind)
 
@@ -98,8 +90,6 @@ class NoiseDistribution:
         """Expected sum of the absolute errors over all coordinates."""
         if self.scale == 0:
             return 0.0
-        if self.table is not None:
-            return self.table.expected_absolute
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * self.scale
         if self.kind is NoiseKind.GAUSSIAN:
@@ -117,8 +107,6 @@ class NoiseDistribution:
         """Expected sum of the squared errors over all coordinates."""
         if self.scale == 0:
             return 0.0
-        if self.table is not None:
-            return self.table.variance
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * 2 * self.scale**2
         if self.kind is NoiseKind.GAUSSIAN:
@@ -143,8 +131,6 @@ class NoiseDistribution:
             alpha = 0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit
         elif self.balanced:
             alpha = self.unit * self.in_counts.alpha(beta)
-        elif self.table is not None:
-            alpha = float(self.table.least_error(beta))
         elif self.kind is NoiseKind.LAPLACE:
             alpha = self.scale * math.log(1 / each) + self.rounding
         elif self.kind is NoiseKind.GAUSSIAN:
@@ -167,8 +153,6 @@ class NoiseDistribution:
         """The log of how likely noise of one coordinate is that moves it by a gap; up to a constant."""
         if self.kind in (NoiseKind.GAUSSIAN, NoiseKind.DISCRETE_GAUSSIAN):
             return np.asarray(-((gaps / self.scale) ** 2) / 2)
-        if self.table is not None:
-            return self.table.log_probability(np.rint(gaps))
         if self.balanced:
             return self.in_counts.log_probability(np.rint(gaps / self.unit))
         return np.asarray(-np.abs(gaps) / self.scale)
@@ -179,8 +163,6 @@ class NoiseDistribution:
             return np.array([math.erfc(gap / (self.scale * math.sqrt(2))) / 2 for gap in gaps])
         if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
             return DiscreteGaussianDistribution(self.counts_scale).at_least(np.rint(gaps / self.unit))
-        if self.table is not None:
-            return self.table.at_least(np.rint(gaps))
         if self.kind is NoiseKind.LAPLACE:
             # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
             inner = gaps <= 0
@@ -313,8 +295,6 @@ def draw(distribution: NoiseDistribution, exact: list[int] | list[float], sample
     if distribution.balanced:
         noise = distribution.in_counts.draw(lambda count, scale: sampler.discrete_laplace([0] * count, scale))
         return [int(v) + z for v, z in zip(exact, noise, strict=True)]
-    if distribution.table is not None:
-        return in_doubles([int(v) + distribution.table.draw(sampler.bytes) for v in exact])
     if distribution.kind is NoiseKind.DISCRETE_LAPLACE:
         return in_doubles(sampler.discrete_laplace([int(v) for v in exact], distribution.counts_scale))
     if distribution.kind is NoiseKind.DISCRETE_GAUSSIAN:
@@ -406,75 +386,6 @@ def _flip_many(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler)
                 out[here[inside]] = z
                 reached += share
     return out
-
-
-@dataclass(frozen=True)
-class ChainShares:
-    """A chain of flips in whole 2^-64ths, as it is drawn; the first state is none, the second a flip."""
-
-    start: tuple[int, int]
-    """The distribution of the first flip."""
-    transition: tuple[tuple[int, int], tuple[int, int]]
-    """The distribution of the next one, a row for what the last was."""
-
-    @classmethod
-    def of(cls, start: npt.ArrayLike, transition: npt.ArrayLike) -> ChainShares:
-        """From distributions: flips that change are rounded up."""
-        (a, b), (c, d) = thresholds(transition)
-        return cls(distribution_thresholds(start), ((a, b), (c, d)))
-
-
-def distribution_thresholds(distribution: npt.ArrayLike) -> tuple[int, int]:
-    """A distribution of two values in multiples of 2^-64, as drawn: the second is rounded up."""
-    _, second = (Fraction(float(p)) for p in np.asarray(distribution, dtype=float))
-    share = math.ceil(second * 2**64)
-    if not 0 <= share <= 2**64:
-        raise ParameterError(f"the second probability is {float(second):g}; it must lie between 0 and 1")
-    return 2**64 - share, share
-
-
-def chain_of_flips(
-    begins: npt.NDArray[np.bool_], shares: ChainShares, sampler: Sampler, last: bool = False
-) -> npt.NDArray[np.bool_]:
-    """Flips that are a Markov chain: whether each record is flipped, given whether the one before was.
-
-    Every record gets 64 random bits of its own, compared with whole thresholds. They say what the record does after a
-    flip and what it does after none: a map of two values that is constant, keeps them or swaps them. So a flip is the
-    value of the last constant map, swapped as often as maps since then swap; that needs no loop over records.
-
-    Args:
-        begins: where a new chain begins, whose first flip does not depend on any other.
-        shares: the distribution of such a first flip, and that of the next one given the last.
-        sampler: where the bits come from.
-        last: whether the record before all these was flipped; for series that come in pieces.
-    """
-    out = np.empty(len(begins), dtype=bool)
-    for at in range(0, len(begins), _AT_ONCE):
-        piece = slice(at, at + _AT_ONCE)
-        out[piece] = _piece_of_flips(begins[piece], shares, sampler, last)
-        last = bool(out[piece][-1])
-    return out
-
-
-def _piece_of_flips(
-    begins: npt.NDArray[np.bool_], shares: ChainShares, sampler: Sampler, last: bool
-) -> npt.NDArray[np.bool_]:
-    words = np.frombuffer(sampler.bytes(8 * len(begins)), dtype=np.uint64)
-    first = _below(words, shares.start[1])
-    after_none = np.where(begins, first, _below(words, shares.transition[0][1]))
-    after_flip = np.where(begins, first, _below(words, shares.transition[1][1]))
-    constant = after_none == after_flip
-    index = np.where(constant, np.arange(len(begins)), -1)
-    np.maximum.accumulate(index, out=index)
-    swaps = np.cumsum(~constant & after_none)  # a map that is not constant and makes a flip of none swaps
-    begun = np.where(index < 0, last, after_none[index])
-    since = swaps - np.where(index < 0, 0, swaps[index])
-    return np.asarray(begun ^ (since % 2 == 1))
-
-
-def _below(words: npt.NDArray[np.uint64], limit: int) -> npt.NDArray[np.bool_]:
-    """Where a word is below the limit; 2^64 itself would not fit."""
-    return np.ones(len(words), dtype=bool) if limit >= 2**64 else np.asarray(words < np.uint64(limit))
 
 
 def gaussian_rho(scale: float, move: float, whole: bool) -> float:

@@ -61,7 +61,7 @@ def arguments(job: str, books: Path) -> dict[str, Any]:
         asked = {"queries": ["histogram", "mean"], "per": ["day"], "split": None, "clip": None}
         return common | asked | {"reading": READING}
     if job == "flip":
-        return common | {"reading": READING, "optimise": False}
+        return common | {"reading": READING}
     return common | {"reading": READING, "id": None, "query": "histogram", "clip": None, "mechanism": "curve-tight"}
 
 

@@ -18,7 +18,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "table_plan": {
         "queries": ["histogram", "count:a"], "per": [], "split": None, "clip": None, "epsilon": 1.0, "adversary": "bdp",
     },
-    "flip_plan": {"epsilon": 1.0, "adversary": "bdp", "optimise": False},
+    "flip_plan": {"epsilon": 1.0, "adversary": "bdp"},
     "flow_plan": {"eta": 0.1, "tau": 0.5, "privacy": "record"},
 }  # fmt: skip
 READING = {"column": "s", "order": "t", "by": None, "restart": None, "missing": "refuse", "independent": False}

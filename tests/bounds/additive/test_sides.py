@@ -6,23 +6,21 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, leakage_of, plan
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive import windows
-from pufferdp.bounds.additive.uninformed import AnyStartLeakage, UninformedLeakage
 from pufferdp.bounds.additive.windows import WindowLeakage
-from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from tests.oracles.leakage import channel_leakage, laplace_channel, path_distribution
 from tests.publish.answers.mechanisms.suite import literal_start
-from tests.strategies import chains, examples
+from tests.strategies import chains
 
 SCHOOL = np.array(
     [
@@ -91,43 +89,6 @@ def test_what_is_not_exact_says_between_what_it_lies(monkeypatch):
     problem = Problem(model=chain, query=Query.parse("count:1"), lengths=((30, 1),), epsilon=0.4)
     with pytest.raises(NotApplicableError, match="it lies between"):
         ExactLaplace().calibrate(problem)
-
-
-def worst_start(P, n: int, tau: float) -> float:
-    """By enumeration, over a fine grid of distributions of the first record of two states."""
-    sums = np.indices((2,) * n).sum(axis=0)
-    distributions = [np.array([1 - p, p]) for p in [0.0, *np.logspace(-8, 0, 80), *(1 - np.logspace(-8, -0.5, 40))]]
-    return max(
-        channel_leakage(path_distribution(P, distribution, n), laplace_channel(sums, tau), "pufferfish")
-        for distribution in distributions
-    )
-
-
-@settings(max_examples=examples(20), deadline=None)
-@given(
-    stay=st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), n=st.integers(1, 4), tau=st.sampled_from([0.5, 3.0])
-)
-def test_any_start_is_the_worst_distribution_of_the_first_record(stay, n, tau):
-    chain = MarkovChain(transition=[[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]], start="any")
-    lower, upper, _ = AnyStartLeakage(ChainSums(chain, n, [0, 1])).worst(tau)
-    truth = worst_start(chain.transition, n, tau)
-    assert lower == upper
-    assert truth <= lower + 1e-9
-    assert lower <= truth + 0.03 * max(1.0, truth)  # the grid is only so fine
-    assert lower <= UninformedLeakage(ChainSums(chain, n, [0, 1])).worst(tau)[0] + 1e-9
-
-
-def test_any_start_lies_below_every_curve():
-    chain = MarkovChain(transition=[[0.95, 0.05], [0.13, 0.87]], start="any")
-    report = leakage_of(chain, dp_epsilon=5.0, length=6, query="count:1", adversary="pufferfish")
-    assert report.exact == pytest.approx(11.942897, abs=1e-6)  # once 17.84, above the curves
-    coins = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], start="any")
-    fair = leakage_of(coins, dp_epsilon=1.0, length=5, query="count:1", adversary="pufferfish")
-    assert fair.exact == pytest.approx(1.0, abs=1e-9)  # once 2
-    three = MarkovChain(transition=[[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]], start="any")
-    wide = leakage_of(three, dp_epsilon=1.0, length=5, query="count:1", adversary="pufferfish")
-    most = wide.exact if wide.between is None else wide.between[1]
-    assert most <= wide.curves[wide.best] * (1 + 1e-9)
 
 
 def test_small_epsilons_have_no_spare_noise():

@@ -350,9 +350,3 @@ def test_what_does_not_go_together_is_refused(devices: list[tuple[Path, dict[str
         pufferdp.estimate([file, tmp_path / "out.csv"], [certificate, made.certificate])
     with pytest.raises(ParameterError, match="the model has the states a, b"):
         pufferdp.estimate(file, certificate, series=True, model=model)
-    noise = pufferdp.MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]])
-    chained = pufferdp.flip(
-        tmp_path / "in.csv", model=model, column="state", epsilon=9.0, noise_chain=noise, out=tmp_path / "n.csv"
-    )
-    with pytest.raises(NotApplicableError, match="flips of this series are a chain"):
-        pufferdp.estimate(tmp_path / "n.csv", chained.certificate)

@@ -12,11 +12,11 @@ from scipy.optimize import brentq
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.channels.design import largest
 from pufferdp.bounds.channels.many_states import randomised_response
-from pufferdp.bounds.channels.noise_chain import noise_chain_loss
 from pufferdp.bounds.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.flips.closed_forms import closed_loss, closed_rho, least_rho, zhao_rho
+from pufferdp_papers.flips.noise_chain import noise_chain_loss
 
 Q, R = 0.2, 0.35
 THETA: Final = 0.35
@@ -125,7 +125,7 @@ def correlated_noise(
             setting.progress(f"theta {theta:g}, noise {rho0:g}, {rho1:g}")
             alone, both = Flips.of(average, average), (Adversary.PUFFERFISH, Adversary.BDP)
             independent = [flip_loss(data, alone, None, adversary).worst for adversary in both]
-            correlated = [noise_chain_loss(data, noise, None, adversary).upper.worst for adversary in both]
+            correlated = [noise_chain_loss(data, noise, adversary) for adversary in both]
             rows.append(
                 {
                     "theta": theta,

@@ -14,21 +14,6 @@ from pufferdp.basics.errors import ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Channel:
-    """How the records of a series are flipped."""
-
-    optimise: Annotated[
-        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
-    ] = False
-    noise_chain: Annotated[
-        str | None,
-        typer.Option(
-            "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Files:
     """What is written of a privatised series."""
 
@@ -44,7 +29,6 @@ def flip(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a chain or a list of chains.")],
     epsilon: options.Epsilon,
     rows: options.Rows,
-    channel: Channel,
     account: options.CheckedAccount,
     files: Files,
     data: Annotated[
@@ -68,22 +52,19 @@ def flip(
     out = options.out_file(files.out, f"{options.stem(data)}.flipped.csv")
     outputs = Outputs(
         {"out": out, "certificate": files.certificate, "report": files.report},
-        sources={"the data": data, "the model": model, "the chain of the noise": channel.noise_chain},
+        sources={"the data": data, "the model": model},
         ledger=account.ledger,
         overwrite=files.overwrite,
         whole=("certificate",),
     )
     prior, number = load_model(model), options.guaranteed(epsilon)
-    noise = None if channel.noise_chain is None else load_model(channel.noise_chain)
     if data is None or length is not None:
         if account.ledger is not None or account.dataset is not None:
             raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
         records = checks.length((length or "").strip())
         with options.progress() as progress:
             progress("choosing the channel")
-            design = design_flips(
-                prior, number, length=records, adversary=adversary, optimise=channel.optimise, noise_chain=noise
-            )
+            design = design_flips(prior, number, length=records, adversary=adversary)
             content = design.to_dict()
             with outputs.delivery(content) as delivery:
                 delivery.show(content, lambda: str(design), as_json)
@@ -97,8 +78,6 @@ def flip(
         "epsilon": number,
         "adversary": adversary,
         **rows.arguments(),
-        "optimise": channel.optimise,
-        "noise_chain": noise,
         "sampler": options.sampler_of(seed),
         **vars(account),
     }

@@ -111,7 +111,7 @@ def flip(request: Request, model: Given, data: str | None, lengths: Chains) -> d
     """What the tab for flips shows: the design, or with data the series, its check and what can be estimated."""
     script = Script()
     place = _model(script, model, data)
-    asked = {"epsilon": request["epsilon"], "adversary": _adversary(request), "optimise": request["optimise"]}
+    asked = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
     if data is None:
         script.run("flip", model=place, **asked, length=request["length"])
         script.call("design", "design_flips", "model", **asked, length=request["length"])

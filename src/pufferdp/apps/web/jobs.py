@@ -30,7 +30,7 @@ from pufferdp.report.pages.answers import plan_comparison, plan_guarantee, plan_
 from pufferdp.report.pages.ledger import budget_calendar, budget_over_time
 from pufferdp.report.pages.redaction import redaction_map
 
-SLOW: Final = ("exact-laplace", "exact-optimal", "laplace-hidden", "wasserstein", "gk16")
+SLOW: Final = ("exact-laplace", "laplace-hidden", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
 SHOWN: Final = 20_000
 """Rows of a series that the page shows, and states of a column that it lists."""

@@ -70,7 +70,6 @@ def flip_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[st
         arguments["epsilon"],
         length=None if unobserved or not lengths else max(length for length, _ in lengths),
         adversary=arguments["adversary"],
-        optimise=arguments["optimise"],
     )
     return _planned(result, lengths, arguments)
 
@@ -86,7 +85,7 @@ def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
         columns = [*keys.values(), made.values]
         return source.written([*keys, reading["column"]], zip(*columns, strict=True))
 
-    asked = {name: arguments[name] for name in ("epsilon", "adversary", "optimise")}
+    asked = {name: arguments[name] for name in ("epsilon", "adversary")}
     made, content, kept = publish(inputs, progress, arguments, make, written, **asked, **reading)
     series = written(made)
     files = {f"flipped-{series.name.rpartition('/')[2]}": series, "certificate.json": content["certificate"]}

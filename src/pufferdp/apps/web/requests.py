@@ -115,7 +115,6 @@ class FlipPlanRequest(OfData):
 
     epsilon: float
     adversary: Name = "bdp"
-    optimise: bool = False
 
 
 class FlipRequest(FromData, FlipPlanRequest):

@@ -9,7 +9,6 @@ the outputs among the sums and leave those beyond them as they are, so both ends
 
 from __future__ import annotations
 
-import itertools
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +17,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.bounds.additive.sides import DEEP, one_side
 from pufferdp.bounds.additive.tables import ROUNDING, RecordAdversary
 from pufferdp.bounds.additive.windows import is_closed
-from pufferdp.bounds.chains.starts import first_distribution, worst_start
+from pufferdp.bounds.chains.starts import first_distribution
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.distributions.base import AnswerDistributions, Logs, pairs_of
 
@@ -61,52 +60,6 @@ class UninformedLeakage:
         (record, likelier), (_, other) = both if log_ratio > 0 else both[::-1]
         adversary = RecordAdversary(record, (), likelier, other, float(self._points[at]))
         return abs(log_ratio) + 2 * self._error, adversary if abs(log_ratio) > ROUNDING else None
-
-
-class AnyStartLeakage:
-    """The leakage of a sum over a chain whose first record may have any distribution.
-
-    The first record has one distribution for both values of the target. The worst mixture of two first states is known
-    (``worst_start``): every distribution where there are two states, and a lower bound where there are more. The upper
-    bound then lets each value of the target have a distribution of its own.
-    """
-
-    def __init__(self, sums: ChainSums) -> None:
-        self._sums, self._free = sums, UninformedLeakage(sums)
-        size = sums.chain.size
-        power, moves = np.eye(size), np.asarray(sums.chain.transition)
-        self._records = []
-        for given in sums.records():
-            # Rows come start by start, each with the states that the start can lead to.
-            logs = np.full((size, size, given.logs.shape[1]), -np.inf)
-            logs[power > 0] = given.logs
-            self._records.append((given.record, power.copy(), logs))
-            power = power @ moves
-
-    def worst(self, dp_loss: float) -> tuple[float, float, RecordAdversary | None]:
-        """A bracket around the leakage, and the adversary who reaches its lower end."""
-        upper, _ = self._free.worst(dp_loss)
-        best, adversary, size = 0.0, None, self._sums.chain.size
-        if size == 1:  # no record has two values
-            return 0.0, 0.0, None
-        points, pairs = np.asarray(self._sums.points, dtype=float), np.argwhere(~np.eye(size, dtype=bool))
-        for record, weights, logs in self._records:
-            density = np.full_like(logs, -np.inf)
-            density[weights > 0] = smoothed(points, logs[weights > 0], dp_loss)
-            density = np.exp(density - density.max(axis=(0, 1)))  # [start, state, point], up to a factor for each point
-            passed = weights[..., None] * density
-            for first in itertools.combinations_with_replacement(range(size), 2):
-                # [pair, point, value, first state]
-                both = passed[list(first)][:, pairs].transpose(1, 3, 2, 0)
-                plain = weights[list(first)][:, pairs].transpose(1, 2, 0)[:, None]
-                ratio = worst_start(both, np.broadcast_to(plain, both.shape))
-                pair, at = (int(n) for n in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
-                if ratio[pair, at] > best:
-                    best = float(ratio[pair, at])
-                    likelier, other = pairs[pair].tolist()
-                    adversary = RecordAdversary(record, (), likelier, other, float(points[at]))
-        best += 2 * self._sums.error if best else 0.0
-        return best, best if size == 2 else max(best, upper), adversary
 
 
 class SeriesLeakage:

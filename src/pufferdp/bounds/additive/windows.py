@@ -18,6 +18,7 @@ closes the bracket whatever the length of the series (docs/theory/windows.md).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.sides import DEEP, TINY, one_side, reject_below
-from pufferdp.bounds.additive.whole_noise import ROUNDING, ConditionalCounts, LaplaceNoise, Noise
 from pufferdp.bounds.chains.powers import largest_ratios, ratios_of
 from pufferdp.bounds.chains.starts import Supports, first_distribution
 from pufferdp.models.chain import MarkovChain
@@ -38,6 +38,8 @@ _MOST_NUMBERS: Final = 1.2e7
 """Densities in one table, of all sides or of all windows: a fifth of a second."""
 _MOST_WORK: Final = 4e8
 """Densities computed until one question is answered: five to ten seconds."""
+_BLOCK: Final = 2_000_000
+"""Densities computed together: 16 MB."""
 TOLERANCE: Final = 1e-7
 """A bracket is closed when its ends differ by no more than this, relative to the leakage."""
 
@@ -249,7 +251,7 @@ class WindowLeakage:
 
     def by_windows(self, dp_loss: float, wide: int) -> Leakage:
         """A bracket from every window of up to ``wide`` unknown records a side, and from a bound on wider ones."""
-        return WindowCounts(self._windows, wide).bracket(LaplaceNoise(dp_loss))
+        return WindowCounts(self._windows, wide).bracket(dp_loss)
 
     def _join(self, left: Floats, right: Floats) -> Floats:
         """The largest sum of two sides […, unknown, end] that are possible together."""
@@ -284,7 +286,7 @@ def _largest_sum(left: Floats, right: Floats, totals: Mask) -> Floats:
     return best
 
 
-class WindowCounts(ConditionalCounts):
+class WindowCounts:
     """Distributions of the sum over every window of up to ``wide`` unknown records to a side."""
 
     def __init__(self, windows: Windows, wide: int) -> None:
@@ -309,26 +311,37 @@ class WindowCounts(ConditionalCounts):
                 here = slice(firsts[r], firsts[r + 1])
                 sums_of_both = left[x, at_left[here]] @ np.ascontiguousarray(matrix)
                 pmf[here, x, step : step + 2 * sums - 1] = sums_of_both
-        super().__init__(pmf, possible[:, at_left, at_right].T)
+        self._pmf, self._possible = pmf, possible[:, at_left, at_right].T  # [window, value, sum], [window, value]
+        self._pairs = tuple(itertools.permutations(range(k), 2))
 
-    def upper(self, noise: Noise) -> float:
-        """An upper bound on the leakage of all windows, wider ones included."""
-        return self._upper(self.largest(noise)) + ROUNDING
-
-    def bracket(self, noise: Noise) -> Leakage:
-        """A bracket around the leakage, with the adversary who reaches its lower end."""
-        largest = self.largest(noise)
+    def bracket(self, dp_loss: float) -> Leakage:
+        """A bracket around the leakage with Laplace noise, and the adversary who reaches its lower end."""
+        largest = self._largest(dp_loss)
         lower = max(0.0, float(largest.max(initial=0.0)))
         if lower == 0:
             return Leakage(0.0, self._upper(largest), None)
         pair, n = (int(i) for i in np.unravel_index(int(np.argmax(largest)), largest.shape))
-        x, y = self.pairs[pair]
-        density = noise.densities(self.pmf[n])
+        x, y = self._pairs[pair]
+        density = _densities(self._pmf[n], dp_loss)
         # The first output of those that are equal up to rounding: beyond the support all ratios are constant.
         output = int(np.argmax(np.log(density[x] / density[y]) >= lower - 1e-12))
         (a, u), (b, v) = ((int(side[0][n]), int(side[1][n])) for side in (self._left, self._right))
         ends = [None if end == self._windows.chain.size else end for end in (u, v)]
         return Leakage(lower, self._upper(largest), WindowAdversary(a, b, ends[0], ends[1], x, y, output))
+
+    def _largest(self, dp_loss: float) -> Floats:
+        """The largest log-likelihood ratio of an output, for every pair of values and window: [pair, window]."""
+        out = np.full((len(self._pairs), len(self._pmf)), -np.inf)
+        block = max(1, _BLOCK // max(1, self._pmf[:1].size))
+        for first in range(0, len(self._pmf), block):
+            here = slice(first, first + block)
+            with np.errstate(divide="ignore"):
+                logs = np.log(_densities(self._pmf[here], dp_loss))
+            for pair, (x, y) in enumerate(self._pairs):
+                both = self._possible[here, x] & self._possible[here, y]
+                with np.errstate(invalid="ignore"):
+                    out[pair, here] = np.where(both[:, None], logs[:, x] - logs[:, y], -np.inf).max(axis=1)
+        return out
 
     def _upper(self, largest: Floats) -> float:
         """The largest leakage, from that of every pair of values and window: [pair, window]."""
@@ -339,9 +352,24 @@ class WindowCounts(ConditionalCounts):
         edges = {}
         for name, widest in (("left", at_edge[0]), ("right", at_edge[1]), ("both", at_edge[0] & at_edge[1])):
             edges[name] = np.full((k, k), -np.inf)
-            for pair, (x, y) in enumerate(self.pairs):
+            for pair, (x, y) in enumerate(self._pairs):
                 edges[name][x, y] = largest[pair, widest].max(initial=-np.inf)
         return max(most, self._windows.tail(edges, self._wide))
+
+
+def _densities(pmf: Floats, dp_loss: float) -> Floats:
+    """Densities of sums plus Laplace noise at the possible sums, up to a common factor: […, output] from […, sum].
+
+    Two exponential filters, one from either end. Discrete Laplace noise has the same likelihood ratios.
+    """
+    fall, out = math.exp(-dp_loss), pmf.copy()
+    above = np.zeros(pmf.shape[:-1])
+    for s in range(1, pmf.shape[-1]):
+        out[..., s] += fall * out[..., s - 1]
+    for s in range(pmf.shape[-1] - 2, -1, -1):
+        above = fall * (above + pmf[..., s + 1])
+        out[..., s] += above
+    return out
 
 
 def _side_counts(moves: Floats, ends: Floats, steps: Ints, wide: int) -> tuple[Floats, Floats]:
@@ -363,18 +391,6 @@ def _side_counts(moves: Floats, ends: Floats, steps: Ints, wide: int) -> tuple[F
     mass = joint.sum(axis=2)
     reject_below(mass, TINY)
     return np.asarray(joint / np.where(mass > 0, mass, 1.0)[..., None]), mass
-
-
-def window_width(windows: Windows, share: float) -> int:
-    """How many unknown records to a side to examine, so that wider windows add at most ``share`` to a leakage."""
-    k, wide = windows.chain.size, 1
-    while windows.forgotten(wide) > share:
-        wide += 1 + wide // 8
-        if 2 * k * (k + 1) ** 2 * max(1, windows.span) * wide**3 > _MOST_NUMBERS:
-            raise NotApplicableError(
-                f"records influence others {wide} steps away, and all windows of that width take too long to examine"
-            )
-    return min(wide, windows.length - 1)
 
 
 def _add(a: Floats, b: Floats) -> Floats:

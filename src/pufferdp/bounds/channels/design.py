@@ -4,8 +4,8 @@ Two states. Each loss depends on (ρ0, ρ1) through s = ρ1/(1−ρ0) and s' = �
 chain of the class has negative correlation, the 0-over-1 loss depends on s alone and the 1-over-0 loss on s' alone:
 each constraint is a straight line, and the cheapest flips are a vertex of a polygon. With negative correlation both
 losses depend on both ratios: for a fixed s the largest s' follows by root finding, and the best s by a search in one
-dimension. More states. A record is kept with probability 1−λ and otherwise drawn from a distribution; the least λ
-follows by root finding. What is returned has always been checked against the loss.
+dimension. More states. A record is kept with probability 1−λ and otherwise drawn uniformly; the least λ follows by
+root finding. What is returned has always been checked against the loss.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.bounds.channels.many_states import channel_loss
+from pufferdp.bounds.channels.many_states import channel_loss, randomised_response
 from pufferdp.bounds.channels.two_states import FlipLoss, Flips, class_loss
 from pufferdp.bounds.inverse import largest_loss
 from pufferdp.models.chain import MarkovChain
@@ -118,81 +117,28 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
 # ---- more than two states ----
 
 
-def keep_or_draw(distribution: npt.ArrayLike, lam: float) -> Matrix:
-    """The channel that keeps a record with probability 1−λ and otherwise draws from the distribution."""
-    mu = np.asarray(distribution, dtype=float)
-    return np.asarray((1 - lam) * np.eye(len(mu)) + lam * mu[None, :])
-
-
 def expected_noise(chains: Sequence[MarkovChain], channel: Matrix) -> float:
     """The share of records that change, in the long run, for the chain where it is largest."""
     return max(float(chain.stationary @ (1 - np.diag(channel))) for chain in chains)
 
 
-def upper_loss(
-    chains: Sequence[MarkovChain], channel: Matrix, length: int | None, adversary: Adversary, **how: int
-) -> float:
+def upper_loss(chains: Sequence[MarkovChain], channel: Matrix, length: int | None, adversary: Adversary) -> float:
     """An upper bound on the loss for the worst chain."""
-    return max(channel_loss(chain, channel, length, adversary, **how) for chain in chains)
+    return max(channel_loss(chain, channel, length, adversary) for chain in chains)
 
 
 def least_response(chains: Sequence[MarkovChain], epsilon: float, length: int | None, adversary: Adversary) -> Matrix:
-    """The k-ary randomised response with the least noise that satisfies epsilon for every chain."""
-    return _least_noise(np.full(chains[0].size, 1 / chains[0].size), chains, epsilon, length, adversary)
-
-
-def better_channel(chains: Sequence[MarkovChain], epsilon: float, length: int | None, adversary: Adversary) -> Matrix:
-    """A channel with less expected noise than randomised response for these chains, where a search finds one.
-
-    A record must be as likely to stay as to become any one other state, as with flips of at most ½: a constant output
-    changes few records of a common state, and is of no use. The search uses short series and a loose bound.
-    """
-    from scipy import optimize
-
+    """The k-ary randomised response with the least noise, up to a millionth, that satisfies epsilon for every chain."""
     k = chains[0].size
-    short = 12 if length is None else min(length, 12)
 
-    def drawn(logits: npt.NDArray[np.float64]) -> Matrix:
-        weights = np.exp(np.append(logits, 0.0) - max(0.0, *logits))
-        return np.asarray(0.999 * weights / weights.sum() + 0.001 / k)
+    def channel(log_noise: float) -> Matrix:
+        return randomised_response(k, math.exp(-log_noise) * (1 - 1 / k))
 
-    def cost(logits: npt.NDArray[np.float64]) -> float:
-        mu = drawn(logits)
-        most = 1 / (1 + mu.max() - mu.min())
-        if upper_loss(chains, keep_or_draw(mu, most), short, adversary, products=1) > epsilon:
-            return 1.0
-        return expected_noise(chains, _least_noise(mu, chains, epsilon, short, adversary, products=1))
-
-    start = np.log(chains[0].stationary[:-1] + 1e-3) - np.log(chains[0].stationary[-1] + 1e-3)
-    first = min((np.zeros(k - 1), start), key=cost)
-    searched = optimize.minimize(
-        cost, first, method="Nelder-Mead", options={"maxfev": 40, "xatol": 1e-2, "fatol": 1e-4}
-    )
-    channels = [least_response(chains, epsilon, length, adversary)]
-    channel = _least_noise(drawn(searched.x), chains, epsilon, length, adversary)
-    if (np.diag(channel)[:, None] >= channel).all():
-        channels.append(channel)
-    return min(channels, key=lambda channel: expected_noise(chains, channel))
-
-
-def _least_noise(
-    distribution: Matrix,
-    chains: Sequence[MarkovChain],
-    epsilon: float,
-    length: int | None,
-    adversary: Adversary,
-    **how: int,
-) -> Matrix:
-    """The channel of ``keep_or_draw`` with the least λ, up to a millionth, whose upper bound satisfies epsilon."""
     target = epsilon * (1 - 1e-9)  # the share that the bound itself adds for rounding
-
-    def loss(log_noise: float) -> float:
-        return upper_loss(chains, keep_or_draw(distribution, math.exp(-log_noise)), length, adversary, **how)
-
-    found = largest_loss(loss, target, 1e-6, most=36.0)  # e^-36 is no noise to a double
-    if found < 1e-9:
+    found = largest_loss(lambda h: upper_loss(chains, channel(h), length, adversary), target, 1e-6, most=36.0)
+    if found < 1e-9:  # e^-36 is no noise to a double
         raise NotApplicableError(
             "no channel short of pure noise satisfies this epsilon: under the model a record shows in all others "
             "forever; use a chain that mixes, or give the length of the series"
         )
-    return keep_or_draw(distribution, math.exp(-found))
+    return channel(found)

@@ -106,14 +106,6 @@ class TransportPart(CertificatePart):
     second: Annotated[str | None, _DECIDES]
 
 
-class TablePart(CertificatePart):
-    """The distribution of whole noise in 2^-64ths, as text: JSON's numbers are doubles."""
-
-    shares: list[str] = Field(description="of the whole numbers around 0, from the least to the largest")
-    tails: list[str] = Field(min_length=2, max_length=2, description="of everything below them, and above them")
-    ratio: str = Field(description="of neighbours in a tail, the outer to the inner")
-
-
 class CalibrationPart(CertificatePart):
     """What the width of the noise rests on."""
 
@@ -121,7 +113,6 @@ class CalibrationPart(CertificatePart):
     quilt: QuiltPart | None
     transport: TransportPart | None
     approximate: ApproximatePart | None = Field(default=None, description="only where the guarantee has a delta")
-    table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
 
 
 _POSTERIOR: Final = Near(rel=1e-6, abs=lambda content: 1e-6 * float(content["noise"]["scale"]))

@@ -28,7 +28,6 @@ from pufferdp.publish.answers.problem import Problem, Remembered
 from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
 from pufferdp.publish.model_checks import ModelChecks
 from pufferdp.publish.noise import NoiseDistribution, NoiseKind
-from pufferdp.publish.noise_distributions import NoiseTable
 
 Answer = int | float | list[int] | list[float]
 LEAST_SURPRISE: Final = 1e-12
@@ -432,7 +431,7 @@ def answer_posterior(problem: Problem, noisy: float, scale: float) -> AnswerPost
 
 
 Ends = float | list[float]
-_WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN, NoiseKind.TABLE)
+_WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -484,7 +483,7 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
 
 def noise_of(certificate: Mapping[str, Any]) -> NoiseDistribution:
     """The distribution of the noise that a certificate states."""
-    noise, table = certificate["noise"], certificate["calibration"].get("table")
+    noise = certificate["noise"]
     asked, records = stated_query(certificate["query"]), certificate["data"]["records"]
     return NoiseDistribution(
         kind=NoiseKind(noise["kind"]),
@@ -492,7 +491,6 @@ def noise_of(certificate: Mapping[str, Any]) -> NoiseDistribution:
         coordinates=len(certificate["labels"]),
         unit=1 / records if asked is not None and asked.counts_states and asked.averaged else 1.0,
         balanced=noise.get("balanced") is True,
-        table=None if table is None else NoiseTable.from_dict(table),
     )
 
 

@@ -32,7 +32,6 @@ from pufferdp.publish.answers.estimate import (
     model_estimate_of,
     stated_query,
 )
-from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem, StatedNoise
 from pufferdp.publish.answers.queries import FunctionQuery, Query
@@ -40,7 +39,6 @@ from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.noise import NoiseDistribution
-from pufferdp.publish.noise_distributions import NoiseTable
 from pufferdp.publish.reading import assumption_text, check_stated, moves_fact
 from pufferdp.publish.verdict import certified_verdict
 
@@ -93,10 +91,7 @@ class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
             stated=StatedNoise(
                 sigma=c.calibration.sigma, pair=None if pair is None else (pair.dp_epsilon, pair.dp_delta)
             ),
-            table=None if c.calibration.table is None else NoiseTable.from_dict(c.calibration.table.model_dump()),
         )
-        if (problem.table is not None) != (c.mechanism.name == ExactOptimal.name):
-            raise CertificateError("calibration.table goes with the mechanism exact-optimal, and with no other")
         check_stated(c.data, model, problem.unit)
         return AnswerProblem(
             problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta, ranges=stated_ranges(c.data)
@@ -128,7 +123,7 @@ class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
         if misfit and posterior is not None:
             posterior = left_out(posterior)
         exact, checked = exactness(noise, query_problem.epsilon), query_problem.checked
-        ours, table = noise.approximation, noise.distribution.table
+        ours = noise.approximation
         words, accuracy = statement(query_problem, noise.delta), noise.distribution.accuracy(problem.beta)
         return {
             **self.common(
@@ -163,7 +158,6 @@ class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
                 "approximate": None
                 if ours is None
                 else {"move": ours.move, "rho": ours.rho, "dp_epsilon": ours.dp_loss, "dp_delta": ours.dp_delta},
-                "table": None if table is None else table.to_dict(),
             },
             "noise": {
                 "kind": str(noise.distribution.kind),
@@ -193,9 +187,7 @@ class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
     def charge(self, problem: AnswerProblem, solution: Calibration) -> Charge:
         """Its DP loss, and the guarantee it makes alone."""
         asked, noise = problem.problem, solution
-        ours, table, clip = noise.approximation, noise.distribution.table, asked.query.clip
-        # The sigma of noise by a table is its expected size, and says nothing of what is lost.
-        loss = loss_of(noise.sigma) if table is None else noise.dp_loss
+        ours, clip = noise.approximation, asked.query.clip
         facts = {
             "query": asked.query.name,
             "clip": None if clip is None else [float(end) for end in clip],
@@ -206,13 +198,12 @@ class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
             "epsilon": asked.epsilon,
             "framework": None if asked.secrets is None else asked.secrets.to_dict(),
             **({} if ours is None else {"delta": ours.delta, "euclidean": ours.move}),
-            **({} if table is None else {"table": table.to_dict()}),
             **({} if asked.unit is None else {"unit": asked.unit.to_dict()}),
         }
         return asked.charge(
             facts,
             kind="additive",
-            dp_loss=loss if ours is None else ours.dp_loss,
+            dp_loss=loss_of(noise.sigma) if ours is None else ours.dp_loss,
             dp_delta=0.0 if ours is None else ours.dp_delta,
             delta=0.0 if ours is None else ours.delta,
             # A guarantee about secrets of one's own says nothing about single records, which a ledger is about.
@@ -235,7 +226,6 @@ class AnswerKind(Kind[AnswerProblem, Calibration, Certificate]):
             delta=facts.get("delta", 0.0),
             unit=None if facts.get("unit") is None else Unit.of(facts["unit"]["name"], model),
             stated=StatedNoise(sigma=facts["sigma"], pair=(charge.dp_loss, charge.dp_delta)),
-            table=NoiseTable.from_dict(facts["table"]) if "table" in facts else None,
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)
         return self.charge(problem, self.solve(problem, silent))

@@ -26,8 +26,8 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, FunctionQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import ROUNDING, NoiseDistribution, NoiseKind
-from pufferdp.publish.noise_distributions import LARGEST_SCALE, NoiseTable
+from pufferdp.publish.noise import ROUNDING, NoiseDistribution
+from pufferdp.publish.noise_distributions import LARGEST_SCALE
 from pufferdp.publish.stated_reading import stated_lengths
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ class Problem:
 
     stated: StatedNoise | None = None
     """The noise that a certificate or a ledger states, where it is verified."""
-    table: NoiseTable | None = None
-    """The noise distribution of exact-optimal where a certificate or a ledger states it: checked, not computed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -258,8 +256,6 @@ class Problem:
     def noise(self, scale: float) -> NoiseDistribution:
         """The distribution of the noise at a scale; independent where it is too wide for another sampler."""
         bound = self.bound
-        if self.table is not None:
-            return NoiseDistribution(kind=NoiseKind.TABLE, scale=scale, coordinates=1, table=self.table)
         distribution = NoiseDistribution(
             kind=bound.noise,
             scale=scale,
@@ -268,10 +264,6 @@ class Problem:
             rounding=self.rounding,
         )
         return replace(distribution, balanced=self.balanced and distribution.counts_scale <= LARGEST_SCALE)
-
-    def with_table(self, table: NoiseTable) -> Problem:
-        """The same problem, to be solved by this distribution of the noise."""
-        return replace(self, table=table)
 
     @property
     def moves(self) -> tuple[float, ...]:
@@ -385,8 +377,6 @@ class Calibration:
     @property
     def dp_loss(self) -> float:
         """What differential privacy counts for one record, of noise without a delta; infinite where there is none."""
-        if self.distribution.table is not None:
-            return self.distribution.table.distribution.dp_loss
         return 1 / self.sigma if self.sigma > 0 else math.inf
 
     @property

@@ -28,15 +28,6 @@ CHARGED: Final = (
 )
 
 
-class NoiseChainPart(CertificatePart):
-    """Flips that are a Markov chain: distributions of the first flip and of the next given the last."""
-
-    start: list[float] = Field(description="distribution of the first flip")
-    transition: list[list[float]] = Field(description="distribution of the next flip, a row for what the last one was")
-    start_thresholds: list[str] = Field(description="the start in whole 2^-64ths, as it was drawn")
-    thresholds: list[list[str]] = Field(description="the transition in whole 2^-64ths, as it was drawn")
-
-
 BRACKET: Final = 1e-6
 """Brackets of more than two states stop within it, and another machine may stop elsewhere."""
 _BRACKETED: Final = Near(rel=BRACKET)
@@ -56,10 +47,6 @@ class ChannelPart(CertificatePart):
     expected_noise: Annotated[float, _BRACKETED] = Field(description="share of records that change, in the long run")
     length: Annotated[int | None, Stated("the guarantee may be for longer chains than there are")] = Field(
         description="records of the longest chain the loss is for; null: any number"
-    )
-    noise: NoiseChainPart | None = Field(
-        default=None,
-        description="only where flips are a chain: thresholds are empty then, and the matrix is that of the long run",
     )
 
 

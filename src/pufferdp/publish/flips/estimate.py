@@ -325,7 +325,7 @@ def _pooled(devices: Sequence[Device], confidence: float) -> FlipEstimate:
 
 
 def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
-    """A certificate that holds, of a series whose records were flipped each on its own."""
+    """A certificate of a flipped series that holds, and whose channel can be inverted."""
     raw: Any = stated
     signature: object = None
     if isinstance(stated, (str, os.PathLike)):
@@ -339,11 +339,6 @@ def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
     if problems:
         raise CertificateError(f"{name} does not hold, and nothing is estimated from it: {problems[0]}")
     certificate = SeriesCertificate.model_validate(raw)
-    if certificate.channel.noise is not None:
-        raise NotApplicableError(
-            f"{name}: the flips of this series are a chain, and estimates are for independent ones; its intervals "
-            "would be wrong: flip without noise_chain="
-        )
     try:
         inverse_of(np.array(certificate.channel.matrix))
     except NotApplicableError as error:

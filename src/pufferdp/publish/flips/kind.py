@@ -11,10 +11,10 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
-from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
+from pufferdp.basics.errors import CertificateError, LedgerError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.ledger.charge import Charge, flip_charge, noise_chain
+from pufferdp.ledger.charge import Charge, flip_charge
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA, guarantee_part
@@ -26,20 +26,17 @@ from pufferdp.publish.flips.certificate import (
     series_public,
 )
 from pufferdp.publish.flips.plan import (
-    NOISE_CHAIN,
     THEOREMS,
     FlipDesign,
     describe,
-    describe_noise,
     design_flips,
     flip_bound,
     flippable,
-    noise_dict,
 )
 from pufferdp.publish.kind import Kind, Made, stated_ranges
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.publish.noise import ROUNDING, ChainShares
-from pufferdp.publish.reading import Reading, assumption_text, moves_fact
+from pufferdp.publish.noise import ROUNDING
+from pufferdp.publish.reading import assumption_text, moves_fact
 from pufferdp.publish.stated_reading import stated_lengths
 
 Thresholds = tuple[tuple[int, ...], ...]
@@ -54,12 +51,8 @@ class FlipProblem:
     adversary: Adversary
     length: int | None
     """Records of the longest chain; None: any number."""
-    optimise: bool = False
-    """With more than two states, search for a better channel than k-ary randomised response."""
     mechanism: str | None = None
     thresholds: Thresholds | None = None
-    noise: ChainShares | None = None
-    """Flips that are this very chain, instead."""
     part: bool = False
     """Whether the series goes on before and after what was read; the length is None then. Flips of a part are those of
     the whole series, all but some of them left out, so that they leak no more."""
@@ -72,7 +65,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
 
     schema = SERIES_SCHEMA
     certificate = SeriesCertificate
-    ledger_kinds = ("flip", "noise-chain")
+    ledger_kinds = ("flip",)
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "longest": "how long the longest chain is; the guarantee must hold for it",
@@ -91,15 +84,13 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             longer = f"{lost} are missing between those read" if lost else f"the data has a chain of {longest}"
             longer = "this one goes on before and after what was read" if part else longer
             raise CertificateError(f"the loss is for series of {c.channel.length} records, and {longer}")
-        noise = _stated_noise(c)
         return FlipProblem(
             model=model,
             epsilon=c.guarantee.epsilon,
             adversary=checks.adversary(c.guarantee.adversary),
             length=c.channel.length,
             mechanism=c.mechanism.name,
-            thresholds=None if noise is not None else _thresholds(c.channel.thresholds, flippable(model).size),
-            noise=noise,
+            thresholds=_thresholds(c.channel.thresholds, flippable(model).size),
             part=part,
             ranges=stated_ranges(c.data),
         )
@@ -107,12 +98,10 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
         """The channel of least noise; of one that is given, what it guarantees."""
         model, epsilon, length, adversary = flippable(problem.model), problem.epsilon, problem.length, problem.adversary
-        if problem.noise is not None:
-            return describe_noise(model, epsilon, adversary, length, problem.noise)
         if problem.thresholds is not None and problem.mechanism is not None:
             return describe(model, epsilon, adversary, length, problem.mechanism, problem.thresholds)
         progress("choosing the channel")
-        return design_flips(model, epsilon, length=length, adversary=adversary, optimise=problem.optimise)
+        return design_flips(model, epsilon, length=length, adversary=adversary)
 
     def content(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> dict[str, Any]:
         """The content of the certificate, made from the design."""
@@ -132,7 +121,6 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 "dp_loss": design.dp_loss,
                 "expected_noise": design.expected_noise,
                 "length": design.length,
-                "noise": None if design.noise is None else noise_dict(design.noise),
             },
             "public": [*series_public(records, part=problem.part), *moves_fact(made.data, design.model)],
             "labels": list(design.model.labels),
@@ -160,12 +148,10 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             "model": model_digest(solution.model),
             "adversary": str(solution.adversary),
         }
-        if solution.noise is not None:
-            return noise_chain(solution.noise.start, solution.noise.transition, **about)
         return flip_charge(solution.channel.tolist(), **about, ranges=problem.ranges)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the channel or the noise; a guarantee of its own must follow from it and the model."""
+        """From the channel; a guarantee of its own must follow from it and the model."""
         about: dict[str, Any] = {
             "longest": charge.longest,
             "epsilon": charge.epsilon,
@@ -174,12 +160,6 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         }
         length = None if charge.longest == MOST_RECORDS else charge.longest
         adversary = None if charge.adversary is None else checks.adversary(charge.adversary)
-        if charge.kind == "noise-chain":
-            noise = _shares(charge.facts["start"], charge.facts["transition"])
-            if charge.epsilon is not None and model is not None and adversary is not None:
-                # Refuses noise that leaks more than its guarantee; another machine may round otherwise.
-                describe_noise(flippable(model), charge.epsilon * (1 + ROUNDING), adversary, length, noise)
-            return noise_chain(noise.start, noise.transition, **about)
         channel = np.array(charge.facts["channel"], dtype=float)
         if (channel < 0).any() or not np.allclose(channel.sum(axis=1), 1, rtol=0, atol=ROUNDING):
             raise LedgerError("the channel of a flipped series has a row that does not sum to 1")
@@ -195,45 +175,10 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
 KIND: Final = FlipKind()
 
 
-def _thresholds(stated: Sequence[Sequence[str]], size: int, count: int | None = None) -> Thresholds:
+def _thresholds(stated: Sequence[Sequence[str]], size: int) -> Thresholds:
     shares = tuple(tuple(int(share) for share in row) for row in stated)
-    if len(shares) != (count or size) or any(len(row) != size or sum(row) != 2**64 for row in shares):
+    if len(shares) != size or any(len(row) != size or sum(row) != 2**64 for row in shares):
         raise CertificateError("channel.thresholds must have a row for each state, whole numbers that add up to 2^64")
     if any(share < 0 for row in shares for share in row):
         raise CertificateError("channel.thresholds has a negative share")
     return shares
-
-
-def check_one_chain(reading: Reading) -> None:
-    """Refuse ways of reading in which rows do not follow each other as records do: noise that is a chain runs along."""
-    layout = {"order": reading.order, "by": reading.by, "restart": reading.restart}
-    for name, value in layout.items():
-        if value is not None:
-            raise NotApplicableError(
-                f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort and "
-                f"split the data first, leave {name}= out, and use order='rows'",
-                value=value,
-            )
-    if reading.missing != "refuse":
-        raise NotApplicableError(
-            f"missing is {reading.missing!r}; noise that is a chain needs every record: use refuse",
-            value=reading.missing,
-        )
-
-
-def _stated_noise(c: SeriesCertificate) -> ChainShares | None:
-    """The noise of a certificate, where flips are a chain."""
-    noise = c.channel.noise
-    if (noise is not None) != (c.mechanism.name == NOISE_CHAIN):
-        raise CertificateError(f"channel.noise is for the mechanism {NOISE_CHAIN}, and for no other")
-    if noise is None:
-        return None
-    check_one_chain(Reading.stated(c.data))
-    if sum(count for _, count in stated_lengths(c.data.lengths)) > 1:
-        raise CertificateError("data.lengths has several chains; noise that is a chain is for one")
-    return _shares(noise.start_thresholds, noise.thresholds)
-
-
-def _shares(start: Sequence[str], transition: Sequence[Sequence[str]]) -> ChainShares:
-    rows = _thresholds([start, *transition], 2, 3)
-    return ChainShares((rows[0][0], rows[0][1]), ((rows[1][0], rows[1][1]), (rows[2][0], rows[2][1])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -14,24 +13,19 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import a_kind
-from pufferdp.bounds.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
-from pufferdp.bounds.channels.noise_chain import class_noise_loss, noise_dp_loss
+from pufferdp.bounds.channels.design import best_flips, expected_noise, least_response, upper_loss
 from pufferdp.bounds.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.hidden import is_hidden
-from pufferdp.publish.noise import ChainShares, drawn_channel, thresholds
+from pufferdp.publish.noise import drawn_channel, thresholds
 
 FLIPS: Final = "flips"
 RESPONSE: Final = "randomised-response"
-CHANNEL: Final = "channel"
-NOISE_CHAIN: Final = "noise-chain"
 THEOREMS: Final = {
     FLIPS: "exact: largest and smallest likelihood ratio over all outputs, for every known record (two states)",
     RESPONSE: "upper bound: cone of attainable ratio vectors, k-ary randomised response",
-    CHANNEL: "upper bound: cone of attainable ratio vectors, channel made for the model",
-    NOISE_CHAIN: "exact: largest and smallest likelihood ratio over all outputs, for every known record, noise a chain",
 }
 
 
@@ -68,15 +62,10 @@ class FlipDesign(Paged):
     """The largest log-ratio of the channel."""
     expected_noise: float
     """The share of records that change, in the long run; for a class where it is largest."""
-    noise: ChainShares | None = None
-    """Of flips that are a chain themselves; they have no channel for each record on its own, and no thresholds."""
 
     @property
     def channel(self) -> Matrix:
-        """The distribution of the output of a record, one row a state; of a chain of flips in the long run."""
-        if self.noise is not None:
-            rho = self.expected_noise
-            return np.array([[1 - rho, rho], [rho, 1 - rho]])
+        """The distribution of the output of a record, one row a state."""
         return drawn_channel(self.thresholds)
 
     @property
@@ -103,19 +92,7 @@ class FlipDesign(Paged):
             "length": self.length,
             "labels": list(self.model.labels),
             "constant": {"state": self.constant.state, "error": self.constant.error},
-            **({} if self.noise is None else {"noise": noise_dict(self.noise)}),
         }
-
-
-def noise_dict(noise: ChainShares) -> dict[str, Any]:
-    """The distribution of a chain of flips, as in a certificate."""
-    start, *rows = (drawn_channel([row]).tolist()[0] for row in (noise.start, *noise.transition))
-    return {
-        "start": start,
-        "transition": rows,
-        "start_thresholds": [str(share) for share in noise.start],
-        "thresholds": [[str(share) for share in row] for row in noise.transition],
-    }
 
 
 def design_flips(
@@ -124,34 +101,26 @@ def design_flips(
     *,
     length: int | None = None,
     adversary: str = "bdp",
-    optimise: bool = False,
-    noise_chain: Model | None = None,
 ) -> FlipDesign:
-    """The least noise on each record that keeps the guarantee; of noise that is given, what it guarantees.
+    """The least noise on each record that keeps the guarantee.
 
     Args:
         model: a chain or a list of chains.
         epsilon: the guarantee.
         length: records of the longest chain; None for series of any length.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        optimise: with more than two states, search for a better channel than k-ary randomised response.
-        noise_chain: flips that are a Markov chain themselves, for two states: its first state is no flip, its second
-            a flip.
     """
     model = as_model(model)
     epsilon, adversary = checks.epsilon(epsilon), checks.adversary(adversary)
     length = None if length is None else checks.length(length)
     series = flippable(model)
     chains = series.chains
-    if noise_chain is not None:
-        return describe_noise(series, epsilon, adversary, length, noise_shares(noise_chain))
     if series.size == 2:
         weights = np.mean([chain.stationary for chain in chains], axis=0)
         rho0, rho1 = best_flips(chains, epsilon, length, adversary, (float(weights[0]), float(weights[1])))
         name, channel = FLIPS, np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])
     else:
-        name, make = (CHANNEL, better_channel) if optimise else (RESPONSE, least_response)
-        channel = make(chains, epsilon, length, adversary)
+        name, channel = RESPONSE, least_response(chains, epsilon, length, adversary)
     shares = thresholds(channel)
     return describe(series, epsilon, adversary, length, name, shares)
 
@@ -182,54 +151,6 @@ def describe(
         loss=loss,
         dp_loss=dp_loss,
         expected_noise=expected_noise(chains, drawn),
-    )
-
-
-def noise_shares(noise: Model) -> ChainShares:
-    """A chain of flips as it is drawn; refuses noise that says for sure whether a record is flipped."""
-    if not isinstance(noise, MarkovChain) or noise.size != 2:
-        raise ModelError("the noise must be one Markov chain of two states: no flip, and a flip", value=noise)
-    if noise.any_start:
-        raise ModelError(
-            'the noise has start "any"; it needs a start: stationary, or the distribution of the first flip'
-        )
-    start = noise.stationary if noise.given_start is None else noise.given_start
-    return ChainShares.of(start, noise.transition)
-
-
-def describe_noise(
-    model: SeriesModel, epsilon: float, adversary: Adversary, length: int | None, noise: ChainShares
-) -> FlipDesign:
-    """What a chain of flips guarantees; refuses one that does not keep the guarantee."""
-    if model.size != 2:
-        raise NotApplicableError(
-            f"the model has {model.size} states; noise that is a chain is for two: leave noise_chain= out",
-            value=model.size,
-        )
-    if any(share <= 0 for row in (noise.start, *noise.transition) for share in row):
-        raise NotApplicableError(
-            "some flip of the noise is certain or impossible, and gives a record away; every step, and either start, "
-            "must have a probability between 0 and 1"
-        )
-    start, *rows = drawn_channel([noise.start, *noise.transition])
-    drawn = MarkovChain(transition=np.array(rows), start=start)
-    loss = class_noise_loss(model.chains, drawn, length, adversary).upper.worst
-    if not loss <= epsilon:
-        raise NotApplicableError(
-            f"the noise leaks up to {loss:.6g}, more than {epsilon:g}; choose noise that flips more, or guarantee less"
-        )
-    changes, stays = noise.transition[0][1], noise.transition[1][0]
-    return FlipDesign(
-        model=model,
-        epsilon=epsilon,
-        adversary=adversary,
-        length=length,
-        mechanism=NOISE_CHAIN,
-        thresholds=(),
-        loss=loss,
-        dp_loss=noise_dp_loss(noise.start, noise.transition, length),
-        expected_noise=float(Fraction(changes, changes + stays)),
-        noise=noise,
     )
 
 

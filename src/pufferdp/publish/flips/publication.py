@@ -34,9 +34,8 @@ from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import Move, SeriesModel
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.flips.certificate import SeriesCertificate
-from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
-from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
-from pufferdp.publish.noise import ChainShares, Sampler, chain_of_flips
+from pufferdp.publish.flips.kind import KIND, FlipProblem
+from pufferdp.publish.flips.plan import FlipDesign, flippable
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Charged, E, OddsPublication, reason_of
 from pufferdp.publish.reading import (
@@ -87,8 +86,6 @@ def flip(
     model: ModelLike,
     epsilon: float,
     adversary: str = "bdp",
-    optimise: bool = False,
-    noise_chain: ModelLike | None = None,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     **options: Unpack[ReleaseOptions],
@@ -100,9 +97,6 @@ def flip(
         model: the chain, or the list of chains, the guarantee is for.
         epsilon: the guarantee.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        optimise: with more than two states, search for a better channel than k-ary randomised response.
-        noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
-            a flip. Refused where it leaks more than ``epsilon``.
         out: write the privatised series here (.csv, .csv.gz or .parquet); for files only.
         overwrite: whether a file that is there already may be replaced.
         options: how the data are read, as for ``Series``; ``sampler``, ``ledger``, ``dataset``, ``accept_misfit`` and
@@ -116,8 +110,6 @@ def flip(
         "reading": series.reading(prior),
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
-        "optimise": optimise,
-        "noise": None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
         **run,
     }
     if out is None:
@@ -136,8 +128,6 @@ def flip_stream(
     model: ModelLike,
     epsilon: float,
     adversary: str = "bdp",
-    optimise: bool = False,
-    noise_chain: ModelLike | None = None,
     **options: Unpack[ReleaseOptions],
 ) -> Flip:
     """Sanitise a stream of CSV lines as they come, in constant memory; the guarantee is for series of any length.
@@ -169,8 +159,6 @@ def flip_stream(
         ),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
-        optimise=optimise,
-        noise=None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
         **run_of(options),
     ).publish()
 
@@ -180,9 +168,6 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
     """A series that is about to be privatised."""
 
     model: SeriesModel
-    optimise: bool = False
-    noise: ChainShares | None = None
-    """Flips that are this chain, instead of the least noise on each record."""
 
     kind = KIND
     draws_numbers = False
@@ -196,8 +181,6 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
         """Refuse a guarantee or a way of reading that does not go with the model."""
         self.reading.check(self.model)
         checks.epsilon(self.epsilon)
-        if self.noise is not None:
-            check_one_chain(self.reading)
 
     def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
         """The guarantee for chains of a length; for any length where the series is a part or has unobserved steps."""
@@ -206,8 +189,6 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
             epsilon=self.epsilon,
             adversary=self.adversary,
             length=None if self.reading.is_part else length,
-            optimise=self.optimise,
-            noise=self.noise,
             part=self.reading.is_part,
             ranges=ranges,
         )
@@ -244,7 +225,6 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
     def flipper(self, design: FlipDesign) -> Callable[[Codes], Codes]:
         """Flips states of the model, a piece of the series after the other; missing ones stay as they are."""
         labels, names = self.model.labels, self.coding.labels
-        noisy = None if design.noise is None else _Flips(design.noise, self.sampler)
 
         def flipped(codes: Codes) -> Codes:
             if names != labels:  # bins that the model leaves out; none has a record, or it was refused
@@ -253,28 +233,10 @@ class FlipPublication(OddsPublication[FlipProblem, FlipDesign, E, Flip]):
                 if (codes == -2).any():
                     raise DataError("a record lies in a bin that the model leaves out; fit it on data that leaves it")
             there, out = codes >= 0, codes.copy()
-            kept = codes[there]
-            out[there] = draw_flips(kept, design.thresholds, self.sampler) if noisy is None else noisy(kept)
+            out[there] = draw_flips(codes[there], design.thresholds, self.sampler)
             return out
 
         return flipped
-
-
-class _Flips:
-    """Flips along a series that comes in pieces: each goes on where the one before ended."""
-
-    def __init__(self, noise: ChainShares, sampler: Sampler) -> None:
-        self._noise, self._sampler = noise, sampler
-        self._begun, self._last = False, False
-
-    def __call__(self, codes: Codes) -> Codes:
-        if not len(codes):
-            return codes
-        begins = np.zeros(len(codes), dtype=bool)
-        begins[0] = not self._begun
-        flips = chain_of_flips(begins, self._noise, self._sampler, self._last)
-        self._begun, self._last = True, bool(flips[-1])
-        return np.asarray(codes ^ flips.astype(codes.dtype))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,7 +193,6 @@ def test_every_mechanism_has_a_name_and_a_theorem():
         "quilt-approx",
         "quilt-exact",
         "exact-laplace",
-        "exact-optimal",
         "laplace-hidden",
         *(f"curve-{name}" for name in CURVES),
         "gaussian-tight",

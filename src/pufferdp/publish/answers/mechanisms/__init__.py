@@ -12,7 +12,6 @@ from pufferdp.publish.answers.mechanisms.baselines import CURVE_MECHANISMS, Grou
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, LaplaceHidden
 from pufferdp.publish.answers.mechanisms.gaussian import GaussianTight
 from pufferdp.publish.answers.mechanisms.gk16 import Gk16
-from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
 from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
@@ -27,7 +26,6 @@ OURS: Final[tuple[Mechanism, ...]] = (
     QuiltApprox(),
     QuiltExact(),
     ExactLaplace(),
-    ExactOptimal(),
     LaplaceHidden(),
     *CURVE_MECHANISMS,
     GaussianTight(),

@@ -15,7 +15,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.additive.tables import RecordAdversary, TableLeakage
-from pufferdp.bounds.additive.uninformed import AnyStartLeakage, SeriesLeakage, UninformedLeakage
+from pufferdp.bounds.additive.uninformed import SeriesLeakage, UninformedLeakage
 from pufferdp.bounds.additive.windows import TOLERANCE, WindowAdversary, WindowLeakage, Work, is_closed
 from pufferdp.bounds.chains.sums import ChainSums
 from pufferdp.bounds.curve_forms import SMALL_LOSS
@@ -339,6 +339,8 @@ def _by_adversary(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     model = problem.model
     if problem.adversary is Adversary.DP:
         return [_AllOthersKnown.of(steps).worst]
+    if any(chain.any_start for chain in chains_of(model)):
+        raise NotApplicableError("needs chains with a definite start; with any start the tight curve holds")
     if problem.adversary is Adversary.PUFFERFISH:
         return [_of_distributions(given) for given in answer_distributions(problem)]
     chains = chains_of(model)
@@ -373,11 +375,8 @@ def _exactly(leak: Callable[[float], tuple[float, RecordAdversary | None]]) -> W
 
 
 def _of_distributions(given: Given) -> Worst:
-    """For an adversary who knows no record; with start any, for the worst distribution of the first record."""
+    """For an adversary who knows no record."""
     distributions = given.distributions
-    if isinstance(distributions, ChainSums) and distributions.chain.any_start:
-        leak = AnyStartLeakage(distributions)
-        return lambda dp_loss: Reached(*leak.worst(dp_loss))
     return _exactly(
         SeriesLeakage(distributions).worst
         if isinstance(distributions, ChainSums)

@@ -12,17 +12,16 @@ export async function make(panel, shared) {
   const change = () => tab?.update();
   const epsilon = slider({ label: "ε, how much may leak about one record", low: 0.1, high: 10, value: 2, log: true, change, words: (v) => `epsilon ${v}`, refusals: "epsilon" });
   const adversary = select(ADVERSARIES, "bdp", change);
-  const optimise = select([["no", "every state flips alike (quick)"], ["yes", "search for fewer flips (slow)"]], "no", change);
   const estimated = el("div", { "aria-live": "polite" }), chosen = el("p", { className: "note" });
 
   tab = makePublication(panel, shared, {
     heading: "Publish the series itself, flipped by chance",
-    question: [field("Which flips?", optimise, "For more than two states")],
+    question: [],
     guarantee: [epsilon.root, field("Adversary's background knowledge", adversary)],
     plan: "flip_plan", publish: "flip", button: "Flip the series",
     explains: "Every record passes the channel once. What is counted from the result can be corrected, below.",
     names: { "certificate.json": "Certificate (JSON)", "*": "Flipped series" },
-    asked: () => ({ epsilon: epsilon.value, adversary: adversary.value, optimise: optimise.value === "yes" }),
+    asked: () => ({ epsilon: epsilon.value, adversary: adversary.value }),
     after(made, node) {
       const use = el("button", { type: "button", text: "Estimate the true shares from it", on: { click: () => estimate(made.flipped) } });
       clear(node, el("p", {}, use));
