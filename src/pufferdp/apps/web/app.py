@@ -228,7 +228,7 @@ class Page:
             result = finish(result)
             if job in commands.SCRIPTS:
                 place = {**arguments, "ledger": self._shown_ledger}
-                result["commands"] = commands.SCRIPTS[job](place, model, data, result.get("lengths", ()))
+                result["commands"] = commands.script_of(job, place, model, data, result.get("lengths", ()))
             if "files" in result:
                 files = {name: _text(content) for name, content in result.pop("files").items()}
                 result = _with_downloads(session, result, files)
