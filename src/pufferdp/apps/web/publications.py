@@ -147,13 +147,7 @@ def _published(
     }
 
 
-JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
-    "table_plan": table_plan,
-    "table": table,
-    "flip_plan": flip_plan,
-    "flip": flip,
-    "certificate": certificate,
-    "estimate": estimate,
-    "flow_plan": flow_plan,
-    "flow": flow,
-}
+JOBS: Final[tuple[Callable[..., dict[str, Any]], ...]] = (
+    *(table_plan, table, flip_plan, flip),
+    *(certificate, estimate, flow_plan, flow),
+)
