@@ -281,11 +281,13 @@ class Pass:
         self.reach: Mask = side.kernels > 0
         self.distance = self.scaled_at = 1
         self.spent, self.scaled_spent = np.zeros(len(rows)), 0.0
+        self.losses = self._losses_here()
 
     def keep(self, at: Mask) -> None:
         """Go on with some of the rows."""
         self.rows, self.log_mu, self.plain = self.rows.pick(at), self.log_mu[at], self.plain[at]
         self.vectors, self.exponents, self.spent = self.vectors[at], self.exponents[at], self.spent[at]
+        self.losses = self.losses[at]
 
     def narrow(self, low: Floats, high: Floats) -> None:
         """Leave out μ that are not next to what is between two values of log μ, (Q,) each."""
@@ -298,12 +300,6 @@ class Pass:
         row = np.arange(len(first))[:, None]
         self.log_mu, self.exponents = self.log_mu[row, which], self.exponents[row, which]
         self.vectors = self.vectors[row, which]
-
-    @property
-    def losses(self) -> Floats:
-        """The DP loss of the record at the current distance, (Q,)."""
-        losses = self.side.losses
-        return losses[(self.rows.offsets + self.distance - 1) % len(losses)]
 
     def _possible(self, size: int = 1) -> tuple[Mask, Mask]:
         """Which states the next records can have given x, and given y, (Q, k) each."""
@@ -415,6 +411,12 @@ class Pass:
         else:
             self.reach = bool_product(self.reach, self.side.powers.supports(size)[0])
         self.distance += size
+        self.losses = self._losses_here()
+
+    def _losses_here(self) -> Floats:
+        """The DP loss of the record at the current distance, (Q,)."""
+        losses = self.side.losses
+        return losses[(self.rows.offsets + self.distance - 1) % len(losses)]
 
     def skip(self, size: int) -> None:
         """Go to the record behind a step without reading its ends."""

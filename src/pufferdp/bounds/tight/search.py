@@ -2,7 +2,7 @@
 
 A target adds up its own loss and both of its sides (Theorem 2). Each side has a profile: for every end the smallest
 upper and the largest lower bound of all passes so far. A search starts with μ that are spread evenly. It goes on with μ
-at the levels where an end must be bounded for its target to stay within the goal, and halves the blocks of records in
+at the levels where an end must be bounded for its target to stay within the goal, and cuts the blocks of records in
 which that is not yet shown. The goal is the best lower bound, widened by the tolerance.
 """
 
@@ -480,7 +480,7 @@ def quick_bounds(
         first = work.distance
         size = block_size(side, first, min(longest, depth - first + 1))
         behind = work.spent + size * work.losses
-        if side.uniform and (behind <= level[at]).all():
+        if (behind <= level[at]).all():
             work.skip(size)
             top[at] = behind
             continue

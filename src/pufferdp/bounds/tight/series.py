@@ -123,7 +123,8 @@ def small_loss_slope(side: Side, rows: Rows, length: int | None) -> Floats:
     """Losses times total variations, summed over distances, (N,); uniform sides are read where distances double."""
     m, total, before, distance, power = len(side.kernels), np.zeros(len(rows)), 0, 1, side.kernels
     most = min(1 << 40 if side.uniform else 64, length or ENDLESS)
-    pairs, which = np.unique(np.stack([rows.offsets % m, rows.x, rows.y]), axis=1, return_inverse=True)
+    kinds, which = np.unique((rows.offsets % m * side.size + rows.x) * side.size + rows.y, return_inverse=True)
+    pairs = np.unravel_index(kinds, (m, side.size, side.size))
     while before < most:
         distributions = power / power.sum(axis=2, keepdims=True).clip(1e-300)
         apart = np.abs(distributions[pairs[0], pairs[1]] - distributions[pairs[0], pairs[2]]).sum(axis=1) / 2
@@ -165,10 +166,11 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     likely = problem.likely
     order = np.lexsort((-likely, problem.group))
     rank = np.arange(len(order)) - np.searchsorted(problem.group[order], problem.group[order])
-    chosen = order[rank < (_FIRST if groups == 1 else 1)]
+    first = rank < (_FIRST if groups == 1 else 1)
+    chosen, waiting = order[first], order[~first]
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
-    waiting, many = order[~np.isin(order, chosen)], max(16, (1 << 13) // problem.sides[0].size)
+    many = max(16, (1 << 14) // problem.sides[0].size)
     rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, many)]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
@@ -236,9 +238,7 @@ def _above(problem: Problem, at: Ints, tolerance: float, out: Solution) -> Ints:
     level = headroom * problem.slopes[0, at] / problem.slopes[:, at].sum(axis=0)
     levels = np.array([level, headroom - level])
     sides = (1,) if problem.alike else (0, 1)
-    grids = [
-        first_grid(problem.sides[i], problem.rows[i].pick(at), levels[i][:, None], (1, 1.5, 2.5, 4)) for i in (0, 1)
-    ]
+    grids = [first_grid(problem.sides[i], problem.rows[i].pick(at), levels[i][:, None], (1, 2.5)) for i in (0, 1)]
     for fine in (4 * tolerance, tolerance, tolerance):
         added, missing = np.full((2, len(at)), np.inf), {}
         for i in sides:
@@ -360,8 +360,8 @@ def _pairs(possible: Mask) -> tuple[Ints, Ints, Ints]:
 def _unlike_pairs(chain: Chain, possible: Mask) -> tuple[Ints, Ints, Ints]:
     """``_pairs`` without those that swaps of interchangeable states turn into others: they leak the same."""
     at, x, y = _pairs(possible)
-    kinds = np.stack([at, chain.interchangeable[x], chain.interchangeable[y]])
-    first = np.sort(np.unique(kinds, axis=1, return_index=True)[1])
+    kinds = (at * chain.size + chain.interchangeable[x]) * chain.size + chain.interchangeable[y]
+    first = np.sort(np.unique(kinds, return_index=True)[1])
     return at[first], x[first], y[first]
 
 
