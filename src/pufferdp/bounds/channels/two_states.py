@@ -59,7 +59,7 @@ class FlipLoss:
 
     @property
     def worst(self) -> float:
-        """The larger of the two."""
+        """The larger of the two ratios: the loss that epsilon limits."""
         return max(self.zero, self.one)
 
     def __or__(self, other: FlipLoss) -> FlipLoss:

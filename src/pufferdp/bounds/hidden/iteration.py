@@ -16,7 +16,7 @@ _LARGEST: Final = 700.0
 
 
 def iterate_monotone(
-    step: Callable[[Floats], Floats], first: Floats, count: int, most_steps: int
+    step: Callable[[Floats], Floats], first: Floats, count: int | None = None, most_steps: int = 256
 ) -> tuple[list[Floats], bool]:
     """The iterates of a monotone map from ``first``, and whether the last item bounds all later iterates.
 
@@ -27,14 +27,15 @@ def iterate_monotone(
     Args:
         step: a map of arrays that preserves the order of arrays, entry by entry.
         first: the first iterate.
-        count: the number of iterates that are needed; fewer are returned where the last item bounds all others.
+        count: the number of iterates that are needed; fewer are returned where the last item bounds all others. None:
+            only the bound is needed.
         most_steps: the number of steps after which the iteration ends.
 
     Returns:
         ``count`` iterates at most, followed by the bound where one was found before.
     """
     iterates, upper = [first], None
-    while len(iterates) < min(count, most_steps):
+    while len(iterates) < min(count or most_steps, most_steps):
         iterates.append(step(iterates[-1]))
         if float(iterates[-1].max()) > _LARGEST:
             break

@@ -67,7 +67,7 @@ class Check:
     level: float | None = None
     """Below this p-value the model fails."""
     reason: str = ""
-    """Why it was not checked."""
+    """Why the check was not run; empty where it was."""
     advice: str = ""
     """What to do where the model fails."""
 
