@@ -11,12 +11,12 @@ from pufferdp.basics.arrays import Floats
 
 TOLERANCE: Final = 1e-6
 """Relative width of the bracket around the limit of an iteration."""
-_LARGEST: Final = 700.0
+LARGEST: Final = 700.0
 """Logarithms beyond this have exponentials too large for a double: such an iteration has no useful limit."""
 
 
 def iterate_monotone(
-    step: Callable[[Floats], Floats], first: Floats, count: int | None = None, most_steps: int = 256
+    step: Callable[[Floats], Floats], first: Floats, count: int, most_steps: int
 ) -> tuple[list[Floats], bool]:
     """The iterates of a monotone map from ``first``, and whether the last item bounds all later iterates.
 
@@ -27,17 +27,16 @@ def iterate_monotone(
     Args:
         step: a map of arrays that preserves the order of arrays, entry by entry.
         first: the first iterate.
-        count: the number of iterates that are needed; fewer are returned where the last item bounds all others. None:
-            only the bound is needed.
+        count: the number of iterates that are needed; fewer are returned where the last item bounds all others.
         most_steps: the number of steps after which the iteration ends.
 
     Returns:
         ``count`` iterates at most, followed by the bound where one was found before.
     """
     iterates, upper = [first], None
-    while len(iterates) < min(count or most_steps, most_steps):
+    while len(iterates) < min(count, most_steps):
         iterates.append(step(iterates[-1]))
-        if float(iterates[-1].max()) > _LARGEST:
+        if float(iterates[-1].max()) > LARGEST:
             break
         if upper is None and len(iterates) >= 16 and len(iterates) & (len(iterates) - 1) == 0:
             upper = _checked_bound(step, iterates)
@@ -58,6 +57,6 @@ def _checked_bound(step: Callable[[Floats], Floats], iterates: list[Floats]) -> 
     rest = np.maximum(last, 0.0) * ratio / (1 - ratio) + above
     for factor in (1.3, 3.0):  # the extrapolation falls short while the ratio of the steps still rises
         bound = iterates[-1] + factor * rest
-        if float(bound.max()) <= _LARGEST and (step(bound) <= bound).all():
+        if float(bound.max()) <= LARGEST and (step(bound) <= bound).all():
             return np.asarray(bound)
     return None
