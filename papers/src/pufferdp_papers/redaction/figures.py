@@ -10,12 +10,13 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem
-from pufferdp.bounds.redaction.methods import numerical, pointwise, regions, relaxed, window
+from pufferdp.bounds.redaction.methods import numerical, pointwise, regions, window
 from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.bounds.redaction.sides import RedactionSide, log_ratios
 from pufferdp.models.chain import MarkovChain
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.redaction.independent import independent_bound
+from pufferdp_papers.redaction.relaxed import relaxed
 
 ALPHA, BETA, LENGTH = 0.01, 0.8, 10
 """Figures 3 and 4: the private record is the first of ten."""
