@@ -73,7 +73,7 @@ def figure_2(setting: Setting, *, distances: int = 8, epsilon: float = 1.0) -> E
     rows: list[Row] = []
     for d in range(1, distances + 1):
         for v, c in ((0, alpha / beta), (1, beta / alpha)):
-            where = "S" if d >= zone.small else "M" if d in zone.medium else "L"
+            where = "S" if d >= zone.small else "M" if zone.allowed[d - 1].any() else "L"
             formula = abs(math.log((1 + c * turn**d) / (1 - turn**d)))
             rows.append(
                 {"value": str(v), "distance": d, "paper": formula, "ours": float(influence[d - 1, v]), "region": where}

@@ -51,7 +51,7 @@ def relaxed_probability(zone: Regions, side: RedactionSide, budget: float) -> fl
 
     δ_n is the influence on the next record that may be released: the next one in M, the first in S, or none.
     """
-    medium, bounds = zone.medium, []
+    medium, bounds = np.flatnonzero(zone.allowed.any(axis=1)) + 1, []  # distances where some values may be released
     for n in range(len(medium)):
         if n + 1 < len(medium):
             after = zone.influence[medium[n + 1] - 1][zone.allowed[medium[n + 1] - 1]].max()

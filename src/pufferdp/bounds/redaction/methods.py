@@ -12,7 +12,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from pufferdp.basics.arrays import Ints, Mask, Matrix, Vector
+from pufferdp.basics.arrays import Mask, Matrix, Vector
 from pufferdp.basics.bisection import least_count
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.redaction.design import (
@@ -73,11 +73,6 @@ class Regions:
     """The influence on each value at each of those distances, and at the first record of S where there is one."""
     small: int
     """Distance of the first record in S; one beyond the side if there is none."""
-
-    @property
-    def medium(self) -> Ints:
-        """Distances in M, where some values may be released and others not."""
-        return np.asarray(np.flatnonzero(self.allowed.any(axis=1)) + 1)
 
 
 def regions(side: RedactionSide, budget: float) -> Regions:
