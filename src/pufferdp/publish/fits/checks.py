@@ -44,8 +44,6 @@ _LEAST_PRODUCTS: Final = 50
 """Pairs of numbers that differ inside their bins: fewer say too little."""
 _MOST_RANKED: Final = 1 << 18
 """Records whose numbers are ranked, the first ones: more would cost time and tell no more."""
-_DENSE: Final = 1 << 22
-"""Tables up to this size are counted by place; larger ones by sorting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,13 +203,7 @@ def _tables(strata: Codes, rows: Codes, columns: Codes) -> Iterator[npt.NDArray[
         return
     high, wide = int(rows.max()) + 1, int(columns.max()) + 1
     keys = (strata * high + rows) * wide + columns
-    size = (int(strata.max()) + 1) * high * wide
-    if size <= _DENSE:
-        counts = np.bincount(keys, minlength=size)
-        cells = np.flatnonzero(counts)
-        numbers = counts[cells]
-    else:
-        cells, numbers = np.unique(keys, return_counts=True)
+    cells, numbers = np.unique(keys, return_counts=True)
     stratum, rest = np.divmod(cells, high * wide)
     row, column = np.divmod(rest, wide)
     for part in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(stratum)) + 1):
