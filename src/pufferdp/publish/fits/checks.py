@@ -42,8 +42,6 @@ HOURS: Final = 24
 _LEAST_DAYS: Final = 3
 _LEAST_PRODUCTS: Final = 50
 """Pairs of numbers that differ inside their bins: fewer say too little."""
-_MOST_RANKED: Final = 1 << 18
-"""Records whose numbers are ranked, the first ones: more would cost time and tell no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,10 +273,9 @@ def _inside_bins(path: StatePath) -> Iterator[Check]:
     """
     if path.numbers is None:
         return
-    codes = path.codes[:_MOST_RANKED]
-    before = np.flatnonzero(path.joined[1:_MOST_RANKED])
-    inside, overall = _ranks(codes, path.numbers[:_MOST_RANKED])
-    following = _centred(overall[before + 1], codes[before])
+    before = np.flatnonzero(path.joined[1:])
+    inside, overall = _ranks(path.codes, path.numbers)
+    following = _centred(overall[before + 1], path.codes[before])
     products = inside[before] * following
     squares = float((products**2).sum())
     if np.count_nonzero(products) < _LEAST_PRODUCTS:
