@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem
-from pufferdp.bounds.redaction.methods import numerical, relaxed, window
+from pufferdp.bounds.redaction.methods import numerical, window
 from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.models.chain import MarkovChain
 from pufferdp_papers.redaction.independent import independent_bound
+from pufferdp_papers.redaction.relaxed import relaxed
 
 CASES = (
     (0.01, 0.8, 10, 1, 1.0),

@@ -110,7 +110,6 @@ MADE: Final[dict[str, Callable[[], Any]]] = {
     ).releases["ann"],
     "stream": streamed,
     "window": lambda: redacted("window", epsilon=3.0),
-    "3r-relaxed": lambda: redacted("3r-relaxed", epsilon=4.0),
     "3r-numerical": lambda: redacted("3r-numerical", adversary="bdp"),
     "3r-optimal": lambda: redacted("3r-optimal", known=[3], keep=["note"]),
     "after": redacted_again,

@@ -98,7 +98,7 @@ class Experiment:
 
     name: str
     paper: str
-    """Author, year and title."""
+    """Author, year and title of the paper."""
     about: str
     """What is compared, in a few words."""
     run: Run

@@ -91,7 +91,7 @@ def _heat_maps(result: ExperimentResult, title: str) -> Panels:
 
 
 def _at(x: float | str | None, names: tuple[object, ...]) -> object:
-    """A place along the axis."""
+    """The position of a value on an axis: the index of a name, or the number itself."""
     return names.index(x) if names else x
 
 

@@ -298,13 +298,11 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Curve:
     if adversary is not Adversary.PUFFERFISH:
         raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
-    if model.any_start:
-        raise NotApplicableError("needs a definite start; the odds curve bounds any start")
+    if model.any_start or model.hidden_chain.given_start is not None:
+        raise NotApplicableError("needs a stationary start; the odds curve bounds any start")
     from pufferdp.bounds.hidden.uninformed import UninformedBound
 
-    stationary = model.hidden_chain.given_start is None
-    start = model.start_distribution
-    bound = UninformedBound(model.transition, model.emission, start, length=longest, stationary=stationary)
+    bound = UninformedBound(model.transition, model.emission, model.start_distribution, length=longest)
     note = "" if bound.exact else "an upper bound; for two hidden states it would be reached"
     return WorstBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", (bound,), note=note)
 

@@ -107,7 +107,7 @@ class FlowNoise:
     """A noise level for the flow and the constants it rests on."""
 
     rule: str
-    """``ours`` or ``poster``."""
+    """``ours`` (the coupling above) or ``poster`` (kept for comparison)."""
     alpha_orbit: float
     """Dobrushin coefficient in the orbit part."""
     alpha_record: float

@@ -17,7 +17,7 @@ DATA = shlex.split("redact d.csv --model m.json --column activity --private 6 --
 
 @pytest.mark.parametrize(
     ("method", "utility", "leakage"),
-    [("window", 0.7, 0.444311), ("3r-relaxed", 0.747918, 0.679971), ("3r-numerical", 0.789496, 1.0)],
+    [("window", 0.7, 0.444311), ("3r-numerical", 0.789496, 1.0)],
 )
 def test_the_designs_of_the_paper(method: str, utility: float, leakage: float, run: Run, folder: Path) -> None:
     write(folder, {"m.json": PAPER})
@@ -134,7 +134,7 @@ def test_long_series_list_only_what_is_not_released(run: Run, folder: Path) -> N
         (["redact", "--model", "m.json", "--private", "1", "--epsilon", "1"], 2, "either a data file or --length"),
         ([*DESIGN, "--out", "o.csv"], 2, "--out needs data"),
         ([*DESIGN, "--private", "x"], 2, "private is 'x'"),
-        ([*DESIGN, "--method", "3r-relaxed"], 3, "knows no record"),
+        ([*DESIGN, "--method", "3r-relaxed"], 2, "must be one of window"),
         ([*DESIGN, "--private", "2024-01-01"], 2, "a design reads no data"),
         ([*DESIGN, "--keep", "steps"], 2, "--keep steps needs data"),
         ([*DATA, "--keep", "step", "--out", "o.csv"], 2, "did you mean 'steps'?"),

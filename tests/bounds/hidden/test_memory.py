@@ -79,9 +79,10 @@ def test_never_below_the_programme(part):
         known = max(algorithms.joint_leakage(joint, [loss] * n, t, "every") for t in range(n))
         for length in (n, 1000):  # passed one by one, and settled
             assert curve("odds", model, length)(loss) >= known - ROOM, seed
-        alone = max(algorithms.joint_leakage(joint, [loss] * n, t, "pufferfish") for t in range(n))
-        bound = UninformedBound(hidden.transition, hidden.emission, first.ravel(), length=n, stationary=kept)
-        assert bound(loss) >= alone - ROOM, seed
+        if kept:
+            alone = max(algorithms.joint_leakage(joint, [loss] * n, t, "pufferfish") for t in range(n))
+            bound = UninformedBound(hidden.transition, hidden.emission, first.ravel(), length=n)
+            assert bound(loss) >= alone - ROOM, seed
 
 
 def test_a_chain_of_first_order_written_as_second_is_near_the_chain():

@@ -74,14 +74,6 @@ def test_a_table_of_large_counts_is_not_pooled_and_has_the_chi_square_distributi
     assert result.p_value == pytest.approx(chdtrc(2, result.statistic), rel=0.01)
 
 
-def test_counting_by_place_and_by_sorting_agree(monkeypatch):
-    generator = np.random.default_rng(1)
-    strata, rows, columns = generator.integers(0, 4, (3, 500))
-    dense = independence(strata, rows, columns)
-    monkeypatch.setattr(checks, "_DENSE", 0)
-    assert independence(strata, rows, columns) == dense
-
-
 def frame(n=60, seed=0) -> pd.DataFrame:
     generator = np.random.default_rng(seed)
     return pd.DataFrame(

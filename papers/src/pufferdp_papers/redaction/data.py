@@ -16,6 +16,7 @@ from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.redaction.kind import REDACTIONS
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.redaction import SLEEP
+from pufferdp_papers.redaction.relaxed import relaxed
 from pufferdp_papers.thesis import ACTIVITY
 
 EPSILONS: Final = (0.5, 1.0, 2.0)
@@ -88,7 +89,7 @@ def _hidden(
             {
                 "epsilon": epsilon,
                 "window": designs["window"].utility,
-                "relaxed": designs["3r-relaxed"].utility,
+                "relaxed": relaxed(hiding).utility,
                 "paper": designs["3r-numerical"].utility,
                 "ours": designs["3r-optimal"].utility,
                 "leakage": designs["3r-optimal"].leakage,

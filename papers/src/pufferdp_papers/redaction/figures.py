@@ -10,12 +10,13 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.bounds.redaction.design import RedactionProblem
-from pufferdp.bounds.redaction.methods import numerical, pointwise, regions, relaxed, window
+from pufferdp.bounds.redaction.methods import numerical, pointwise, regions, window
 from pufferdp.bounds.redaction.optimal import optimal
 from pufferdp.bounds.redaction.sides import RedactionSide, log_ratios
 from pufferdp.models.chain import MarkovChain
 from pufferdp_papers.base import Drawing, ExperimentResult, Setting
 from pufferdp_papers.redaction.independent import independent_bound
+from pufferdp_papers.redaction.relaxed import relaxed
 
 ALPHA, BETA, LENGTH = 0.01, 0.8, 10
 """Figures 3 and 4: the private record is the first of ten."""
@@ -72,7 +73,7 @@ def figure_2(setting: Setting, *, distances: int = 8, epsilon: float = 1.0) -> E
     rows: list[Row] = []
     for d in range(1, distances + 1):
         for v, c in ((0, alpha / beta), (1, beta / alpha)):
-            where = "S" if d >= zone.small else "M" if d in zone.medium else "L"
+            where = "S" if d >= zone.small else "M" if zone.allowed[d - 1].any() else "L"
             formula = abs(math.log((1 + c * turn**d) / (1 - turn**d)))
             rows.append(
                 {"value": str(v), "distance": d, "paper": formula, "ours": float(influence[d - 1, v]), "region": where}

@@ -30,7 +30,7 @@ class Hiding:
     epsilon: options.Epsilon
     method: Annotated[
         str | None,
-        typer.Option("--method", help="window, 3r-relaxed, 3r-numerical or 3r-optimal; the last and best by default."),
+        typer.Option("--method", help="window, 3r-numerical or 3r-optimal; the last and best by default."),
     ] = None
     adversary: options.AdversaryName = "bdp"
     known: Annotated[

@@ -51,7 +51,7 @@ class _Scaled:
 
     sigma: Floats
     weight: Floats
-    """The powers of 2."""
+    """The power of 2 that each record was divided by."""
     least: float
     """A lower bound on the least eigenvalue of ``sigma``."""
 

@@ -38,8 +38,6 @@ _MOST_NUMBERS: Final = 1.2e7
 """Densities in one table, of all sides or of all windows: a fifth of a second."""
 _MOST_WORK: Final = 4e8
 """Densities computed until one question is answered: five to ten seconds."""
-_BLOCK: Final = 2_000_000
-"""Densities computed together: 16 MB."""
 TOLERANCE: Final = 1e-7
 """A bracket is closed when its ends differ by no more than this, relative to the leakage."""
 
@@ -332,9 +330,7 @@ class WindowCounts:
     def _largest(self, dp_loss: float) -> Floats:
         """The largest log-likelihood ratio of an output, for every pair of values and window: [pair, window]."""
         out = np.full((len(self._pairs), len(self._pmf)), -np.inf)
-        block = max(1, _BLOCK // max(1, self._pmf[:1].size))
-        for first in range(0, len(self._pmf), block):
-            here = slice(first, first + block)
+        for here in np.array_split(np.arange(len(self._pmf)), 64):  # in parts, which keeps temporary tables small
             with np.errstate(divide="ignore"):
                 logs = np.log(_densities(self._pmf[here], dp_loss))
             for pair, (x, y) in enumerate(self._pairs):

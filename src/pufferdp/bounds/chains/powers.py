@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints, Mask, Matrix
+from pufferdp.basics.arrays import Floats, Mask, Matrix
 from pufferdp.models.chain import MarkovChain
 
 UNIT: Final = 2.0**-53
@@ -96,11 +96,6 @@ class Ratios:
                 self._kept.clear()
             self._kept[n, way] = largest_ratios(logs())
         return self._kept[n, way]
-
-
-def turned_pairs(size: int) -> Ints:
-    """The positions of the pairs (x',x) in the order of the pairs (x,x')."""
-    return np.arange(size * size).reshape(size, size).T.ravel()
 
 
 @lru_cache(maxsize=16)

@@ -136,7 +136,7 @@ class ChainSums:
 
     @property
     def points(self) -> npt.NDArray[np.int64]:
-        """The values of the sum."""
+        """The possible values of the sum, rising, those of ``rest`` added."""
         return np.arange(self.width + (0 if self.rest is None else len(self.rest) - 1))
 
     @property

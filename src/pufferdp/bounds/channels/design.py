@@ -3,9 +3,9 @@
 Two states. Each loss depends on (ρ0, ρ1) through s = ρ1/(1−ρ0) and s' = ρ0/(1−ρ1) only, and falls with both. Where no
 chain of the class has negative correlation, the 0-over-1 loss depends on s alone and the 1-over-0 loss on s' alone:
 each constraint is a straight line, and the cheapest flips are a vertex of a polygon. With negative correlation both
-losses depend on both ratios: for a fixed s the largest s' follows by root finding, and the best s by a search in one
-dimension. More states. A record is kept with probability 1−λ and otherwise drawn uniformly; the least λ follows by
-root finding. What is returned has always been checked against the loss.
+losses depend on both ratios: the best share of each in the evidence follows by a search in one dimension. More states.
+A record is kept with probability 1−λ and otherwise drawn uniformly; the least λ follows by root finding. What is
+returned has always been checked against the loss.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ _INSIDE: Final = 1e-12
 """The share of epsilon kept back for rounding."""
 _LARGEST_EPSILON: Final = 700.0
 """Larger epsilons are treated as this one: a double cannot hold flip probabilities below e^-700."""
-_NEAR: Final = 1e-6
-"""Relative tolerance of the flips of chains with negative correlation. Where the evidence of a flip must be below it,
-only symmetric flips are tried: others gain nothing."""
 
 
 def best_flips(
@@ -87,31 +84,21 @@ def _cheapest(high: float, low: float, cost: tuple[float, float]) -> tuple[float
 
 
 def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
-    """The cheapest flips where both ratios enter both losses: the best point of the frontier, one ratio at a time."""
-    from scipy import optimize
+    """The cheapest flips where both ratios enter both losses, by a search over the share of one in the evidence."""
+    from scipy.optimize import minimize_scalar
 
-    if losses(Flips(_NEAR, 0.0)).worst > target:
-        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _NEAR)
-        return _cheapest(both, -both, cost)
-    most = largest(lambda h: losses(Flips(h, 0.0)).worst, target)
-    tried: dict[float, tuple[float, float]] = {}
+    def flips(share: float) -> tuple[float, float]:
+        high, low = min(1.0, 2 - 2 * share), min(1.0, 2 * share)
+        most = largest(lambda h: losses(Flips(h * high, -h * low)).worst, target, 1e-6)
+        return _cheapest(most * high, -most * low, cost)
 
-    def price(high: float) -> float:
-        def excess(low: float) -> float:
-            return min(losses(Flips(high, -low)).worst - target, 1.0)
+    def price(share: float) -> float:
+        return float(np.dot(cost, flips(share)))
 
-        low = target if excess(target) <= 0 else 0.0
-        if low == 0 and excess(0.0) < 0:
-            root = float(optimize.brentq(excess, 0.0, target, xtol=target * _NEAR, rtol=_NEAR))
-            low = max(0.0, root - 2 * target * _NEAR)  # brentq may end on either side of the root
-        tried[high] = _cheapest(high, -low, cost)
-        return cost[0] * tried[high][0] + cost[1] * tried[high][1]
-
-    grid, step = np.linspace(0, most, 10, retstep=True)
-    best = min(grid[1:].tolist(), key=price)
-    bounds = (max(best - step, step * 1e-3), min(best + step, most))
-    optimize.minimize_scalar(price, bounds=bounds, method="bounded", options={"xatol": most * 1e-3})
-    return min(tried.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
+    best = min(np.linspace(0, 1, 11).tolist(), key=price)
+    bounds = max(0.0, best - 0.1), min(1.0, best + 0.1)
+    found = float(minimize_scalar(price, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)
+    return flips(min(best, found, key=price))
 
 
 # ---- more than two states ----

@@ -15,8 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Final
 
 import numpy as np
@@ -59,16 +57,14 @@ class FlipLoss:
 
     @property
     def worst(self) -> float:
-        """The larger of the two."""
+        """The larger of the two ratios: the loss that epsilon limits."""
         return max(self.zero, self.one)
-
-    def __or__(self, other: FlipLoss) -> FlipLoss:
-        return FlipLoss(max(self.zero, other.zero), max(self.one, other.one))
 
 
 def class_loss(chains: Sequence[MarkovChain], flips: Flips, length: int | None, adversary: Adversary) -> FlipLoss:
     """The loss of the worst chain of a class."""
-    return reduce(or_, (flip_loss(chain, flips, length, adversary) for chain in chains))
+    losses = [flip_loss(chain, flips, length, adversary) for chain in chains]
+    return FlipLoss(max(loss.zero for loss in losses), max(loss.one for loss in losses))
 
 
 def flip_loss(chain: MarkovChain, flips: Flips, length: int | None, adversary: Adversary) -> FlipLoss:

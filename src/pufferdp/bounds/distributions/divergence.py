@@ -137,8 +137,6 @@ def chain_divergence(alternative: MarkovChain, model: MarkovChain, length: int) 
 
     Rounding: logarithms of marginals are right to about length·k·2^-53, longest paths to a relative 2^-47.
     """
-    if alternative.any_start and not model.any_start:
-        return _open_start(alternative, model, length)
     start = _start(alternative)
     other = start if model.any_start else _start(model)
     if np.array_equal(alternative.transition, model.transition) and np.array_equal(start, other):
@@ -146,6 +144,15 @@ def chain_divergence(alternative: MarkovChain, model: MarkovChain, length: int) 
     clash = _clash(alternative, model, start, other, length)
     if clash is not None:
         return clash
+    if alternative.any_start and not model.any_start:
+        # Among its starts are the points. They rule out every other first state, so Δ is finite only where no two first
+        # states of the model can lead to one secret: for one record, or where each state has one predecessor. Such a
+        # chain is a permutation; given one record both know the rest, and Δ is 0.
+        several = (model.transition > 0).sum(axis=0) > 1
+        if length == 1 or not several.any():
+            return Divergence(0.0, 1, 0)
+        reason = "the alternative leaves the first record open, the model does not: certainty about it rules out more"
+        return Divergence(np.inf, 2, int(np.argmax(several)), reason=reason)
     first, weights = _log_ratio(start, other), _log_ratio(alternative.transition, model.transition)
     tilt = _tilts(alternative, model, start, other, length)
     up, down = _longest_through(first, weights, length), _longest_through(_negated(first), _negated(weights), length)
@@ -254,22 +261,3 @@ def _clash(
 
 def _next(states: Mask, steps: Mask) -> Mask:
     return np.asarray(steps[states].any(axis=0), dtype=np.bool_)
-
-
-def _open_start(alternative: MarkovChain, model: MarkovChain, length: int) -> Divergence:
-    """An alternative with any start against a model with one: the supremum over the starts of the alternative.
-
-    Among them are the points. They rule out every other first state, so Δ is finite only where no two first states of
-    the model can lead to one secret: for one record, or where each state has one predecessor. Such a chain is a
-    permutation; given one record both know the rest, and Δ is 0.
-    """
-    clash = _clash(alternative, model, _start(alternative), _start(model), length)
-    if clash is not None:
-        return clash
-    several = (model.transition > 0).sum(axis=0) > 1
-    if length > 1 and several.any():
-        reason = (
-            "the alternative leaves the first record open, and the model does not: certainty about it rules out more"
-        )
-        return Divergence(np.inf, 2, int(np.argmax(several)), reason=reason)
-    return Divergence(0.0, 1, 0)

@@ -34,13 +34,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.bounds.hidden.potential import MOST_EVIDENCE, PotentialBound, SideClasses
+from pufferdp.bounds.hidden.iteration import LARGEST
+from pufferdp.bounds.hidden.potential import PotentialBound, SideClasses
 from pufferdp.bounds.tight.recursion import TINY, bool_product
 
 _MOST_WORK: Final = 4e7
 """Ratios that are compared on one side, over all distances: they take a few tenths of a second."""
 _NEAR: Final = 24
 """Distances up to which two ends and an output are compared together, and about how many are tried first."""
+_MOST_STEPS: Final = 256
+"""Steps of the iteration for the evidence beyond a known record; few models need more than 50."""
 _MARGIN: Final = 1e-9
 """More than the rounding of evidence: that of 2,000 products of tables of 32 states is below 1e-10."""
 
@@ -147,7 +150,7 @@ class DistanceTables:
         many = max(1, int(_MOST_WORK / 160) // max(m * h * h * len(self.ends.u), 1))
         for first in range(0, count if len(self.ends.u) else 0, many):
             some = slice(first, first + many)
-            value, _ = self._pairs(beyond, some)
+            value = self._pairs(beyond, some)
             for n in np.unique(self.ends.owner).tolist():
                 with np.errstate(divide="ignore"):
                     largest = 2 * np.log(value[..., self.ends.owner == n].max(axis=-1))
@@ -162,40 +165,15 @@ class DistanceTables:
                 out[0, n] = np.minimum(out[0, n], mean)
         return out
 
-    def tangents(self, beyond: Floats) -> tuple[Floats, Floats, Ints]:
-        """The largest evidence by a pair of ends, its slope, and on which entry of ``beyond`` it depends; (m, h, h)."""
-        (_, m, h, _), pairs = self.prior.shape, len(self.ends.u)
-        if not pairs:
-            return np.full((m, h, h), -np.inf), np.zeros((m, h, h)), np.zeros((m, h, h), dtype=np.int64)
-        value, b = self._pairs(beyond, slice(None))
-        parts = (np.where(np.isnan(value), np.inf, value), self.odds, b, self.forward)
-        flat = [np.moveaxis(part, 0, 3).reshape(m, h, h, -1) for part in parts]
-        best = flat[0].argmax(axis=-1)[..., None]
-        value, a, b, forward = (np.take_along_axis(table, best, axis=-1)[..., 0] for table in flat)
-        distance, pair = np.divmod(best[..., 0], pairs)
-        u, v = (
-            np.where(forward, *ends)
-            for ends in ((self.ends.u[pair], self.ends.v[pair]), (self.ends.v[pair], self.ends.u[pair]))
-        )
-        offset = (np.arange(m)[:, None, None] + self.distance[distance]) % m
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.where(b < 1, b * (1 - a * a) / ((a + b) * (1 + a * b)), 0.0)
-            evidence = 2 * np.log(value) + _MARGIN
-        entry = (offset * h + u) * h + v
-        if self.distance[0] == 1 and len(self.ends.sets) > 1:  # as in ``evidence``
-            mean = (distance == 0) & (beyond.ravel()[entry] < evidence) & (slope > 0.5)
-            evidence, slope = np.where(mean, beyond.ravel()[entry], evidence), np.where(mean, 1.0, slope)
-        return evidence, slope, entry
-
-    def _pairs(self, beyond: Floats, some: slice) -> tuple[Floats, Floats]:
-        """For pairs of ends e^{(x + C)/2}, and e^{−y/2} of the variation y that C contracts; (D, m, h, h, P)."""
+    def _pairs(self, beyond: Floats, some: slice) -> Floats:
+        """For pairs of ends e^{(x + C)/2}; (D, m, h, h, P)."""
         u, v = self.ends.u, self.ends.v
         m = len(beyond)
         factors = np.exp(-beyond / 2)[(np.arange(m) + self.distance[some, None]) % m][:, :, None, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             b = np.where(self.forward[some], factors[..., u, v], factors[..., v, u]) * self.joint[some]
             b, a = np.minimum(b, 1.0), self.odds[some]
-            return self.single[some] * ((1 + a * b) / (a + b)), b
+            return np.asarray(self.single[some] * ((1 + a * b) / (a + b)))
 
     def classes(self, evidence: Floats) -> tuple[Ints, Floats, Floats]:
         """Distances, evidence and weights of the classes of a side: near ones one by one, farther ones in blocks."""
@@ -355,51 +333,32 @@ def _not_raised(
 ) -> Floats:
     """Evidence V that is at least that of every class and of open ends, computed with V itself; or its bound.
 
-    Newton's method solves for V with some of the distances: each entry has its largest class in place of all, and this
-    class its tangent. The solution is raised a little, and then compared with all classes.
+    Where V rises, the evidence computed with V rises, and by no more. So V is iterated from below with some of the
+    distances, raised a little everywhere, and compared with all distances; those that exceed it are added.
     """
     few = np.unique(np.geomspace(1, len(near.distance), _NEAR).astype(np.int64)) - 1
     least = np.max([bounded(part.same.max(axis=(0, -1)) + _MARGIN) for part in (near, far) if part is not None], axis=0)
     least = np.maximum(least, ended.max(axis=0, initial=0.0))
     most = bounded(np.full_like(least, np.inf))
-    value, number = least, np.arange(least.size)
 
     def largest(value: Floats, which: Ints) -> Floats:
         """(D, m, h, h): the evidence of what is known at each distance, or farther."""
         other = least if far is None else np.maximum(least, bounded(far.evidence(value).max(axis=(0, 1))))
         return np.asarray(np.maximum(bounded(near.pick(which).evidence(informed * value).max(axis=1)), other))
 
-    for attempt in range(1, 40):
-        best, slopes, entries = least, np.zeros_like(least), np.zeros(least.shape, dtype=np.int64)
-        for part, share in ((near.pick(few), informed), (far, 1.0)):
-            if part is not None:
-                evidence, slope, entry = part.tangents(share * value if share else np.zeros_like(value))
-                larger = bounded(evidence) > best
-                best = np.where(larger, bounded(evidence), best)
-                slopes, entries = np.where(larger, share * slope, slopes), np.where(larger, entry, entries)
-        slopes = np.nan_to_num(slopes, nan=1.0).clip(max=1 - 1e-5)  # a slope of 1 leaves the solution open
-        system = np.eye(least.size)
-        np.subtract.at(system, (number, entries.ravel()), slopes.ravel())
-        with np.errstate(invalid="ignore"):
-            constant = (best - slopes * value.ravel()[entries]).ravel()
-        if not np.isfinite(constant).all():
-            break
-        value, slack = np.linalg.solve(system, np.stack([constant, best.ravel() + _MARGIN], axis=1)).T
-        value = value.reshape(least.shape).clip(least, np.minimum(most, MOST_EVIDENCE))
-        raised = value * (1e-4 * attempt) + 10 * attempt * _MARGIN
-        if attempt % 2 == 0:
-            # Tangents that rise with ``slack`` rise by less than it does, also where one entry is another one's mean.
-            raised = slack.reshape(least.shape) * (float(raised.max()) / float(slack.max()))
-        trial = np.minimum(value + raised, most)
-        for _ in range(4):
-            evidence = largest(trial, few).max(axis=0)
-            if (evidence <= trial).all():
+    value = least
+    for raised in 1e-5 * 2.0 ** np.arange(14):
+        for _ in range(_MOST_STEPS):
+            before, value = value, largest(value, few).max(axis=0)
+            if not value.max() < LARGEST:
+                return np.asarray(most)
+            if (value - before).max() <= 1e-6 * value.max():
                 break
-            trial = np.maximum(trial, np.minimum(evidence, trial * (1 + 1e-12)))  # last digits, where slopes are 1
-        else:
-            continue
+        trial = np.minimum(value + raised * value.max(), most)
+        for _ in range(2):  # last digits
+            trial = np.maximum(trial, largest(trial, few).max(axis=0))
         evidence = largest(trial, np.arange(len(near.distance)))
-        late = np.flatnonzero((evidence > trial).any(axis=(1, 2, 3)))
+        late = np.flatnonzero(~(evidence <= trial).all(axis=(1, 2, 3)))
         if not len(late):
             return np.asarray(evidence.max(axis=0))
         few = np.union1d(few, late[:: 1 + len(late) // _NEAR])

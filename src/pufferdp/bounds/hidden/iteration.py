@@ -11,7 +11,7 @@ from pufferdp.basics.arrays import Floats
 
 TOLERANCE: Final = 1e-6
 """Relative width of the bracket around the limit of an iteration."""
-_LARGEST: Final = 700.0
+LARGEST: Final = 700.0
 """Logarithms beyond this have exponentials too large for a double: such an iteration has no useful limit."""
 
 
@@ -36,7 +36,7 @@ def iterate_monotone(
     iterates, upper = [first], None
     while len(iterates) < min(count, most_steps):
         iterates.append(step(iterates[-1]))
-        if float(iterates[-1].max()) > _LARGEST:
+        if float(iterates[-1].max()) > LARGEST:
             break
         if upper is None and len(iterates) >= 16 and len(iterates) & (len(iterates) - 1) == 0:
             upper = _checked_bound(step, iterates)
@@ -57,6 +57,6 @@ def _checked_bound(step: Callable[[Floats], Floats], iterates: list[Floats]) -> 
     rest = np.maximum(last, 0.0) * ratio / (1 - ratio) + above
     for factor in (1.3, 3.0):  # the extrapolation falls short while the ratio of the steps still rises
         bound = iterates[-1] + factor * rest
-        if float(bound.max()) <= _LARGEST and (step(bound) <= bound).all():
+        if float(bound.max()) <= LARGEST and (step(bound) <= bound).all():
             return np.asarray(bound)
     return None

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -30,8 +29,6 @@ from pufferdp.bounds.hidden.odds import emission_table
 from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 
-_LONGEST: Final = 256
-"""Records of a series whose hidden states have another distribution in each record."""
 _MOST_ENTRIES: Final = 40_000
 """Entries of all couplings of one step: its linear programme then takes some tenths of a second."""
 
@@ -45,25 +42,20 @@ class UninformedBound(LeakageBound):
     tolerance = TOLERANCE
 
     def __init__(
-        self, transition: npt.ArrayLike, emission: npt.ArrayLike, start: npt.ArrayLike, *, length: int, stationary: bool
+        self, transition: npt.ArrayLike, emission: npt.ArrayLike, start: npt.ArrayLike, *, length: int
     ) -> None:
         """Check the tables of a hidden chain, and that the bound can be computed in seconds.
 
         Args:
             transition: transition probabilities of the hidden states.
             emission: the distribution of a record given its hidden state, one row each.
-            start: the distribution of the first hidden state.
+            start: a stationary distribution of the hidden states.
             length: the number of records.
-            stationary: whether ``start`` is a stationary distribution of the hidden states.
         """
         (self._kernel,) = inputs.kernels_of(transition)
         self._emission = emission_table(emission, len(self._kernel))
         self._start = inputs.distribution(start, len(self._kernel), "start")
-        self._length, self._stationary = checks.length(length), stationary
-        if not stationary and length > _LONGEST:
-            raise NotApplicableError(
-                f"follows a start of its own for at most {_LONGEST} records; the odds curve bounds it for any number"
-            )
+        self._length = checks.length(length)
         points = np.count_nonzero(self._kernel, axis=1) * np.count_nonzero(self._emission, axis=1).max()
         if not self.exact and points.sum() ** 2 - (points**2).sum() > _MOST_ENTRIES:
             raise NotApplicableError(
@@ -76,27 +68,13 @@ class UninformedBound(LeakageBound):
         """Whether some algorithm attains the bound: where there are two hidden states."""
         return len(self._kernel) == 2
 
-    @cached_property
-    def _marginals(self) -> Floats:
-        """The distribution of each hidden state in turn; a single row where it is stationary."""
-        rows = [self._start]
-        while not self._stationary and len(rows) < self._length:
-            rows.append(rows[-1] @ self._kernel)
-        return np.array(rows)
-
     def _value(self, tau: float) -> float:
+        backward = (self._start[:, None] * self._kernel).T
+        occurs = self._start[:, None] > 0  # rows of hidden states that do not occur are 0
+        backward = np.divide(backward, self._start[:, None], out=np.zeros_like(backward), where=occurs)
+        left, right = (self._sides(kernel, tau) for kernel in (backward, self._kernel))
         group_privacy = tau * self._length
-        if not self._stationary:
-            kernels = [self._backward(*rows) for rows in itertools.pairwise(self._marginals)]
-            left, right = ([np.zeros_like(self._kernel)] for _ in range(2))
-            for backward in kernels:
-                left.append(self._step(backward, left[-1], tau))
-                right.append(self._step(self._kernel, right[-1], tau))
-        else:
-            left, right = (self._sides(k, tau) for k in (self._backward(self._start, self._start), self._kernel))
-            if not (left and right):
-                return group_privacy
-        return min(group_privacy, tau + self._worst_record(left, right))
+        return min(group_privacy, tau + self._worst_record(left, right)) if left and right else group_privacy
 
     def _sides(self, kernel: Floats, tau: float) -> list[Floats]:
         """The evidence V of 0, 1, … records of a stationary chain; the last item bounds all longer sides.
@@ -117,23 +95,18 @@ class UninformedBound(LeakageBound):
         middle = range(before, before + 1) if before + after < self._length else range(self._length)
         for t in middle:
             both = left[min(t, before)] + right[min(self._length - 1 - t, after)]
-            worst = max(worst, self._target(self._marginals[0 if self._stationary else t], both))
+            worst = max(worst, self._target(both))
         return worst
 
-    def _target(self, marginal: Floats, both: Floats) -> float:
+    def _target(self, both: Floats) -> float:
         """The evidence about the value of a record, from the evidence about its hidden state."""
-        joint = marginal[:, None] * self._emission
+        joint = self._start[:, None] * self._emission
         possible = joint.sum(axis=0) > 0
         given = (joint[:, possible] / joint[:, possible].sum(axis=0)).T
         pairs = list(itertools.permutations(range(len(given)), 2))
         if not pairs:
             return 0.0
         return max(0.0, *least_log_prices([CouplingProblem.on_support(given[x], given[y], both) for x, y in pairs]))
-
-    def _backward(self, before: Floats, here: Floats) -> Floats:
-        """The distribution of a hidden state given the next one; rows of states that do not occur are 0."""
-        table = (before[:, None] * self._kernel).T
-        return np.asarray(np.divide(table, here[:, None], out=np.zeros_like(table), where=here[:, None] > 0))
 
     def _step(self, kernel: Floats, sides: Floats, tau: float) -> Floats:
         """V' of all pairs of hidden states: the evidence of one more record."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Mask
-from pufferdp.bounds.chains.powers import ratios_of, turned_pairs
+from pufferdp.bounds.chains.powers import ratios_of
 from pufferdp.bounds.chains.starts import NodeRange, Start
 from pufferdp.bounds.quilts.search import TOLERANCE, Objective, Quilt, Side, best_quilt
 from pufferdp.models.chain import MarkovChain
@@ -94,7 +94,8 @@ class _ChainInfluences:
         self.ratios, self.length = ratios_of(chain), length
         self.start = Start(chain, self.ratios, length)
         self.everyone = adversary is Adversary.BDP
-        self.turned = turned_pairs(chain.size)
+        # The positions of the pairs (x',x) in the order of the pairs (x,x').
+        self.turned = np.arange(chain.size**2).reshape(chain.size, -1).T.ravel()
 
     def first_ranges(self) -> list[NodeRange]:
         """Records before the supports repeat one by one, then one range for each set in their cycle."""

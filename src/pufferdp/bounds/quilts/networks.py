@@ -3,8 +3,8 @@
 A quilt is a set N of records around the protected record, and its boundary Q in the MORAL graph: Q then separates N
 from all other records (deleting arcs of the directed graph is not enough, because a common child links its parents).
 For a given N the boundary is the best Q. The influence on Q falls as N grows, since records beyond Q depend on the
-protected record through Q only. Sets N within a distance of the record, and parts of them, are tried first: they are
-the best in large networks. Then all connected sets follow, the lightest first, until even a quilt without influence
+protected record through Q only. Sets N within a distance of the record are tried first: they are near the best in
+large networks. Then all connected sets follow, the lightest first, until even a quilt without influence
 would cost more than the best. Every quilt bounds the leakage, so a search that ends early gives more noise, never too
 little.
 """
@@ -114,25 +114,12 @@ class _QuiltSearch:
         return frozenset(w for v in inside for w in self.tree.links[v]) - frozenset(inside)
 
     def _by_distance(self) -> Iterator[frozenset[int]]:
-        """All records within a distance; and all but some of the components that a ring at that distance cuts off."""
+        """All records within a distance."""
         ball, ring = {self.record}, set(self.tree.links[self.record])
-        everything = set(self.component)
         while ring:
             yield frozenset(ball)
-            outside = connected(self.tree.links, everything - ball - ring)
-            pieces = sorted(outside, key=lambda c: -_weight(self.weights, c))
-            cut: set[int] = set()
-            for piece in pieces[:20]:
-                for far in (set(piece), cut | set(piece)):
-                    yield self._without(far)
-                cut |= set(piece)
             ball |= ring
             ring = {w for v in ring for w in self.tree.links[v]} - ball
-
-    def _without(self, far: set[int]) -> frozenset[int]:
-        """The records that are connected to the protected one when ``far`` and its boundary are removed."""
-        rest = set(self.component) - far - self._boundary(far) | {self.record}
-        return frozenset(next(part for part in connected(self.tree.links, rest) if self.record in part))
 
     def _grown(self) -> Iterator[frozenset[int]]:
         """Connected sets around the record, the lightest first."""

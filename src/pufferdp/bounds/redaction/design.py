@@ -46,7 +46,7 @@ class RedactionProblem:
     chain: MarkovChain
     """The model; it must be stationary, with every state possible."""
     length: int
-    """Records in the series."""
+    """The number of records in the series, private ones included."""
     private: tuple[int, ...]
     """The private records, counted from 1."""
     epsilon: float
@@ -155,7 +155,7 @@ class Design:
 
     hiding: RedactionProblem
     method: str
-    """Which method found it."""
+    """The name of the method that found it, such as ``3r-optimal``."""
     blocks: tuple[Block, ...]
 
     @cached_property

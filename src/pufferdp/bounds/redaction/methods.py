@@ -12,8 +12,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Ints, Mask, Matrix, Vector
+from pufferdp.basics.arrays import Mask, Matrix, Vector
 from pufferdp.basics.bisection import least_count
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.redaction.design import (
@@ -74,11 +73,6 @@ class Regions:
     """The influence on each value at each of those distances, and at the first record of S where there is one."""
     small: int
     """Distance of the first record in S; one beyond the side if there is none."""
-
-    @property
-    def medium(self) -> Ints:
-        """Distances in M, where some values may be released and others not."""
-        return np.asarray(np.flatnonzero(self.allowed.any(axis=1)) + 1)
 
 
 def regions(side: RedactionSide, budget: float) -> Regions:
@@ -254,17 +248,6 @@ def best_window(cluster: PrivateCluster) -> MarkedRecords:
     return cluster.join_sides(np.ones((i, size)), np.ones((j, size)))
 
 
-def relaxed(hiding: RedactionProblem) -> Design:
-    """3R with one q in closed form, by the relaxed bound of the paper (equation 4)."""
-    if hiding.adversary is not Adversary.PUFFERFISH or hiding.known:
-        raise NotApplicableError(
-            "3r-relaxed holds only for an adversary who knows no record; name that one with adversary='pufferfish', or "
-            "take 3r-numerical or 3r-optimal, which are calibrated on the exact leakage",
-            value=hiding.adversary,
-        )
-    return combine(hiding, "3r-relaxed", lambda cluster: best_of(cluster, relaxed_designs(cluster)))
-
-
 def numerical(hiding: RedactionProblem) -> Design:
     """3R with the smallest constant q that the exact leakage allows."""
     return combine(hiding, "3r-numerical", lambda c: best_of(c, numerical_designs(c, splits(c))))
@@ -288,32 +271,6 @@ def splits(cluster: PrivateCluster) -> list[tuple[float, float]]:
     out = [(epsilon / 2, epsilon / 2)]
     out += [(0.0, epsilon)] if left.records < most else []
     return out + ([(epsilon, 0.0)] if right.records < most else [])
-
-
-def relaxed_designs(cluster: PrivateCluster) -> Iterator[MarkedRecords]:
-    """For each split of the budget the design of the relaxed bound."""
-    for split in splits(cluster):
-        marks = []
-        for side, budget in zip(cluster.sides, split, strict=True):
-            zone = regions(side, budget)
-            marks.append(np.where(zone.allowed, relaxed_probability(zone, side, budget), 1.0))
-        yield cluster.join_sides(*marks)
-
-
-def relaxed_probability(zone: Regions, side: RedactionSide, budget: float) -> float:
-    """The smallest q with −n·log q ≤ budget − δ_n for every n, where the n-th record of M is followed by δ_n.
-
-    δ_n is the influence on the next record that may be released: the next one in M, the first in S, or none.
-    """
-    medium, bounds = zone.medium, []
-    for n in range(len(medium)):
-        if n + 1 < len(medium):
-            after = zone.influence[medium[n + 1] - 1][zone.allowed[medium[n + 1] - 1]].max()
-        else:
-            after = zone.influence[zone.small - 1].max() if zone.small <= side.records else 0.0
-        bounds.append(max(0.0, budget - float(after)) / (n + 1))
-    # Rounded up, so that rounding never passes the bound.
-    return min(1.0, math.exp(-min(bounds, default=0.0)) * (1 + 2.0**-50))
 
 
 def numerical_designs(cluster: PrivateCluster, shares: Iterable[tuple[float, float]]) -> Iterator[MarkedRecords]:

@@ -4,11 +4,12 @@ Blocks are m records that follow each other; the first and the last may be short
 algorithm asks one question of each block, and of its record nearest to the target alone: given that record, the rest
 of the block says nothing more (docs/theory/units.md, Theorem 1). So a side of a block is a side of its last record, or
 of its first one, in a series where every m-th record spends the whole loss and the others nothing. Known records may
-lie anywhere, inside other blocks too: they are ends like others.
+lie inside other blocks too: they are ends like others.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -18,15 +19,14 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.odds import STEPS, contraction, largest_log_odds, side_bound
-from pufferdp.bounds.tight.recursion import Rows, Side
-from pufferdp.bounds.tight.series import TOLERANCE, first_values, side_brackets, side_tables
+from pufferdp.bounds.tight.series import TOLERANCE, side_tables
 
-EXPLICIT: Final = 24
+_SHORT: Final = 24
 """Records up to which every position of a block in the series is bounded by itself."""
 _LONGEST: Final = 1 << 12
 """Records of a block that are followed one by one; longer blocks are bounded by blocks of this length."""
@@ -58,28 +58,22 @@ class BlockCurve(LeakageBound):
         Args:
             transition: the table of a step.
             block: records in a block.
-            start: the distribution of the first record, or "stationary". For any start the closed form is a bound.
+            start: "stationary"; other starts are rejected, and the closed form bounds them.
             length: records in the series; None: without end.
             adversary: bdp, pufferfish or dp.
         """
         chain = inputs.chain(transition, start)
         self.block, self.adversary = checks.length(block, "block"), checks.adversary(adversary)
         self.length = None if length is None else checks.length(length)
-        if chain.start is None:
-            raise NotApplicableError("of a whole block is worked out for a definite start; the odds curve bounds any")
-        if not chain.stationary and (self.length is None or self.length > EXPLICIT):
-            raise NotApplicableError(
-                f"of a whole block is worked out for a given start up to {EXPLICIT} records; the odds curve bounds more"
-            )
-        if chain.stationary:
-            chain = chain.restricted(np.flatnonzero(chain.start > 0))
-        self.chain = chain
+        if chain.start is None or not chain.stationary:
+            raise NotApplicableError("of a whole block is worked out for a stationary start; the odds curve bounds any")
+        self.chain = chain = chain.restricted(np.flatnonzero(chain.start > 0))
         self._alone = self.adversary is Adversary.DP or chain.independent or chain.size == 1 or self.length == 1
 
     def _value(self, tau: float) -> float:
         if self._alone:
             return tau
-        if self.length is not None and self.length <= EXPLICIT:
+        if self.length is not None and self.length <= _SHORT:
             added = self._explicit(tau, self.length)
         elif not self.chain.primitive:  # it never forgets where it was: a known record of one block shows in all
             added = math.inf
@@ -107,44 +101,18 @@ class BlockCurve(LeakageBound):
         return losses
 
     def _explicit(self, tau: float, n: int) -> float:
-        """Every position that blocks can have: all borders, and with them all targets."""
-        supports, most = inputs.supports(self.chain, n), 0.0
-        for phase in range(min(self.block, n)):
-            starts = np.array([0, *range(phase or self.block, n, self.block)])
-            ends = np.append(starts[1:], n) - 1
-            # Before a block the last record of each block is asked, behind it the first.
-            losses = np.zeros((2, n))
-            losses[BEFORE, ends] = losses[AFTER, starts] = tau
-            before = self._sides(BEFORE, losses[BEFORE, ::-1][1:], n - 1 - starts, supports[starts])
-            after = self._sides(AFTER, losses[AFTER, 1:], ends, supports[ends])
-            for b, (first, last) in enumerate(zip(starts, ends, strict=True)):
-                possible = supports[first][:, None] & self.reach(int(last - first + 1))
-                most = max(most, worst_pair(before[b], after[b], possible))
+        """Every position of a block in a short series; the first and the last block may have fewer records."""
+        losses, most = self._losses(tau), 0.0
+        before, after = (side_tables(self.chain, losses, str(self.adversary), lane, range(n))[1] for lane in (0, 1))
+        for first, last in itertools.combinations_with_replacement(range(n), 2):
+            records = last - first + 1
+            if records == self.block or (records < self.block and (first == 0 or last == n - 1)):
+                most = max(most, worst_pair(before[first], after[n - 1 - last], self.reach(records)))
         return most
-
-    def _sides(self, lane: int, losses: Floats, offsets: Ints, supports: Mask) -> Floats:
-        """One side of some blocks of a short series, from the values that the record next to it can have."""
-        n, k = len(losses) + 1, self.chain.size
-        x, y = np.nonzero(~np.eye(k, dtype=bool))
-        at, pair = np.nonzero(supports[:, x] & supports[:, y])
-        kernel, known = self.chain.kernels[0], self.adversary is Adversary.BDP
-        losses, possible = losses if n > 1 else np.zeros(1), None
-        side = Side(kernel[None], losses, np.ones(k), known)
-        if lane == BEFORE:
-            side, possible = Side(kernel.T[None].copy(), losses, self.chain.start, known), first_values(self.chain, n)
-        rows, records = Rows(offsets[at], x[pair], y[pair]), n - 1 - offsets[at]
-        out = np.zeros((len(offsets), k, k))
-        out[at, x[pair], y[pair]] = side_brackets(side, rows, records, possible=possible)[1]
-        return out
 
     def reach(self, records: int) -> Mask:
         """Which first and last values a block of so many records can have."""
-        pattern, found = self.chain.kernels[0] > 0, np.eye(self.chain.size, dtype=bool)
-        for bit in bin(records - 1)[2:]:
-            found = (found.astype(float) @ found) > 0
-            if bit == "1":
-                found = (found.astype(float) @ pattern) > 0
-        return np.asarray(found)
+        return np.asarray(np.linalg.matrix_power(self.chain.kernels[0] > 0, records - 1))
 
 
 def worst_pair(before: Floats, after: Floats, possible: Mask) -> float:

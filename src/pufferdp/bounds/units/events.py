@@ -9,7 +9,7 @@ at most
 with the sides of ``blocks``. The largest c(x, y) is the leakage about the contents. For an event, "in state s at some
 time in the interval" against "never", every coupling of the contents given the event with the contents given its
 opposite bounds the leakage. A coupling is built record by record from the last to the first (docs/theory/units.md,
-Theorem 4), and directly where there are few contents.
+Theorem 4).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.coupling import CouplingProblem, least_log_prices
 from pufferdp.bounds.inverse import LeakageBound
@@ -32,8 +32,6 @@ from pufferdp.bounds.units.blocks import AFTER, BEFORE, BlockCurve, worst_pair
 
 MOST_RECORDS: Final = 2_000
 """Records of an interval whose events are followed, and of a series whose chain may never mix."""
-_MOST_PAIRS: Final = 1_100
-"""Pairs of contents of an interval for which one linear programme finds the best coupling at once."""
 
 
 class SegmentCurve(LeakageBound):
@@ -159,9 +157,7 @@ class EventCurve(SegmentCurve):
         evidence = []
         for against in (False, True):  # evidence against the event couples in the other direction
             prices = [contents, self._stepwise_price(tau, sides, against=against)]
-            if self.chain.size > 2 and self._contents is not None:
-                prices.append(self._contents_price(tau, sides, against=against))
-            elif self.chain.size > 2:
+            if self.chain.size > 2:
                 prices.append(self._reversed._stepwise_price(tau, sides[::-1], against=against))
             evidence.append(min(prices))
         return evidence[0], evidence[1]
@@ -178,29 +174,6 @@ class EventCurve(SegmentCurve):
             after=self.beside[BEFORE],
             adversary=str(self.adversary),
         )
-
-    @cached_property
-    def _contents(self) -> tuple[Ints, Floats, Mask] | None:
-        """All contents of the interval that occur, their probabilities and whether s is among them; None for many."""
-        if self.chain.size**self.records > _MOST_PAIRS:
-            return None
-        contents = np.array(list(itertools.product(range(self.chain.size), repeat=self.records)))
-        steps = [self._kernel[contents[:, t], contents[:, t + 1]] for t in range(self.records - 1)]
-        masses = self._start[contents[:, 0]] * np.prod(steps, axis=0, initial=1.0)
-        contents, masses = contents[masses > 0], masses[masses > 0]
-        event = (contents == self._state).any(axis=1)
-        return None if event.sum() * (~event).sum() > _MOST_PAIRS else (contents, masses, event)
-
-    def _contents_price(self, tau: float, sides: tuple[Floats, Floats], *, against: bool) -> float:
-        """The log price of the best coupling of whole contents: none from record to record is cheaper."""
-        assert self._contents is not None
-        contents, masses, event = self._contents
-        with_event, without = contents[event], contents[~event]
-        before, after = (side.T if against else side for side in sides)
-        prices = tau * (with_event[:, None] != without[None]).sum(axis=2)
-        prices = prices + before[with_event[:, 0][:, None], without[:, 0]]
-        prices = prices + after[with_event[:, -1][:, None], without[:, -1]]
-        return least_log_prices([_coupling(masses[event], masses[~event], prices, against)])[0]
 
     def _stepwise_price(self, tau: float, sides: tuple[Floats, Floats], *, against: bool) -> float:
         """The log price of a coupling that is built record by record, from the last to the first.

@@ -29,7 +29,7 @@ class SegmentSecret:
     """
 
     text: str
-    """As it was written."""
+    """The secret as the user wrote it, such as ``ever:hospital:2024-05-03``."""
     state: str | None
     """The state that occurs in the interval or does not; None: all that the interval holds."""
     records: int
@@ -73,7 +73,7 @@ class SegmentSecret:
         return cls(text=str(text), state=state, records=records, before=before, after=after, words=words)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields that a certificate states, as JSON values."""
         return {"text": self.text, "state": self.state, "records": self.records, "words": self.words}
 
 

@@ -1,1 +1,1 @@
-"""Models from data."""
+"""Fits of models to data: proposals, private fits, checks and their certificates."""

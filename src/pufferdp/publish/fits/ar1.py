@@ -136,7 +136,7 @@ class _Sums:
     """Sum of the numbers x before them."""
     moved_squares: Floats
     products: Floats
-    """Sum of d·x."""
+    """Sum of the products d·x of both."""
     before_squares: Floats
 
     @classmethod

@@ -18,7 +18,7 @@ from pufferdp.data.times import HOUR, all_times
 MOST_NUMBERS: Final = 30
 """More different numbers than this are not taken as states unless the caller says so."""
 PROPOSED: Final = 5
-"""Bins in a proposal."""
+"""The number of bins in a proposal."""
 _SLACK: Final = 0.15
 """The share of a bin's records by which an edge may be off its quantile, to be a round number."""
 

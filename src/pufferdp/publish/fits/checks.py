@@ -42,10 +42,6 @@ HOURS: Final = 24
 _LEAST_DAYS: Final = 3
 _LEAST_PRODUCTS: Final = 50
 """Pairs of numbers that differ inside their bins: fewer say too little."""
-_MOST_RANKED: Final = 1 << 18
-"""Records whose numbers are ranked, the first ones: more would cost time and tell no more."""
-_DENSE: Final = 1 << 22
-"""Tables up to this size are counted by place; larger ones by sorting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +63,7 @@ class Check:
     level: float | None = None
     """Below this p-value the model fails."""
     reason: str = ""
-    """Why it was not checked."""
+    """Why the check was not run; empty where it was."""
     advice: str = ""
     """What to do where the model fails."""
 
@@ -205,13 +201,7 @@ def _tables(strata: Codes, rows: Codes, columns: Codes) -> Iterator[npt.NDArray[
         return
     high, wide = int(rows.max()) + 1, int(columns.max()) + 1
     keys = (strata * high + rows) * wide + columns
-    size = (int(strata.max()) + 1) * high * wide
-    if size <= _DENSE:
-        counts = np.bincount(keys, minlength=size)
-        cells = np.flatnonzero(counts)
-        numbers = counts[cells]
-    else:
-        cells, numbers = np.unique(keys, return_counts=True)
+    cells, numbers = np.unique(keys, return_counts=True)
     stratum, rest = np.divmod(cells, high * wide)
     row, column = np.divmod(rest, wide)
     for part in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(stratum)) + 1):
@@ -283,10 +273,9 @@ def _inside_bins(path: StatePath) -> Iterator[Check]:
     """
     if path.numbers is None:
         return
-    codes = path.codes[:_MOST_RANKED]
-    before = np.flatnonzero(path.joined[1:_MOST_RANKED])
-    inside, overall = _ranks(codes, path.numbers[:_MOST_RANKED])
-    following = _centred(overall[before + 1], codes[before])
+    before = np.flatnonzero(path.joined[1:])
+    inside, overall = _ranks(path.codes, path.numbers)
+    following = _centred(overall[before + 1], path.codes[before])
     products = inside[before] * following
     squares = float((products**2).sum())
     if np.count_nonzero(products) < _LEAST_PRODUCTS:

@@ -52,7 +52,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         return FitProblem(dp_epsilon=content.get("dp_epsilon"), confidence=content.get("confidence"), prior=prior)
 
     def solve(self, problem: FitProblem, progress: Progress) -> float:
-        """The scale of the noise."""
+        """The scale of the noise on each count of transitions; 0 for a fit without noise."""
         return 0.0 if problem.dp_epsilon is None else transition_scale(problem.dp_epsilon)
 
     def content(self, problem: FitProblem, solution: float, made: Made) -> dict[str, Any]:

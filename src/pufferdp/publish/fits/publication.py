@@ -335,7 +335,7 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class FitPublication(Publication[FitProblem, float, Counted, Fit]):
-    """A model on its way out."""
+    """The steps of publishing a fitted model: read, count, add noise, certify."""
 
     reading: Reading
     bins: str | None

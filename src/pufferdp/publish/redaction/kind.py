@@ -22,7 +22,7 @@ from pufferdp.bounds.redaction.design import (
     restrict_to,
     shown_alike,
 )
-from pufferdp.bounds.redaction.methods import numerical, relaxed, window
+from pufferdp.bounds.redaction.methods import numerical, window
 from pufferdp.bounds.redaction.optimal import optimal, redesign_with
 from pufferdp.ledger.charge import Charge, redaction
 from pufferdp.models.base import Model
@@ -60,12 +60,6 @@ class RedactionMechanism:
 
 REDACTIONS: Final = (
     RedactionMechanism("window", "redacts the fewest records, whatever they hold", EXACT, window),
-    RedactionMechanism(
-        "3r-relaxed",
-        "three regions, one probability in closed form",
-        "Maßny et al. 2024, equation 4; its leakage recomputed exactly",
-        relaxed,
-    ),
     RedactionMechanism("3r-numerical", "three regions, the smallest constant probability", EXACT, numerical),
     RedactionMechanism("3r-optimal", "regions, split and probabilities chosen together", EXACT, optimal),
 )

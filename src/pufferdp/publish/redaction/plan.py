@@ -31,7 +31,7 @@ def plan_redaction(
         length: records in the series.
         private: the rows to hide, counted from 1; a design has no times.
         epsilon: the guarantee for each of them, or for each segment of them with ``whole``.
-        method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
+        method: ``window``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
         whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.

@@ -151,7 +151,7 @@ def redact(
             Without it only ``column``, ``order`` and ``by`` are written.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
         overwrite: whether a file that is there already may be replaced.
-        method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
+        method: ``window``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         mark: what stands for a redacted record; it must be no state.
         options: ``known``, ``whole``, ``after`` and ``published``, as in ``RedactionOptions``; how the data are read,
