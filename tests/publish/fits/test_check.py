@@ -213,5 +213,5 @@ def test_the_coefficient_of_an_ar1_series_is_tested() -> None:
 def test_bad_requests_of_ar1_series() -> None:
     with pytest.raises(ParameterError, match="query is 'mean'"):
         check(ar1_numbers(0.6, 1), Ar1(coefficient=0.6), "mean", **NUMBERS)
-    with pytest.raises(DataError, match="step of 0.5"):
+    with pytest.raises(DataError, match=r"step of 0\.5"):
         check(ar1_numbers(0.6, 1), Ar1(coefficient=0.6, step=0.5), missing="keep", **NUMBERS)
