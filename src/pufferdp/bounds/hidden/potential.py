@@ -253,7 +253,7 @@ class PotentialBound(LeakageBound):
         for distance in range(1, len(near) + 2):
             weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
             power = _move_on(power, side.kernels, distance, 1)
-        slots, evidence = self._offsets(number), _tables(table, rows, side)[:, self._offsets(number)]
+        slots, evidence = self._offsets(number), _tables(list(table), rows, side)[:, self._offsets(number)]
         distances, known = np.arange(1, len(near) + 2), np.array(weights)[:, slots]
         return SideClasses(distances, evidence, known, np.zeros(1, dtype=np.int64), evidence[-1:])
 

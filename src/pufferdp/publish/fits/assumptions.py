@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 
@@ -20,17 +19,6 @@ from pufferdp.data.series import StatePath
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.clock import distance_amount, rhythm_of
 from pufferdp.publish.fits.checks import LEAST_P, QUESTIONS, Check, Codes, independence, of_pearson, unchecked
-
-_MONDAY: Final = 4 * 86_400_000_000
-"""The first Monday after 1970 began, in microseconds."""
-_DAYS: Final = 5 * 86_400_000_000
-"""Parts of a month that are taken to be independent, in microseconds."""
-_LEAST_VARIANCE: Final = 2.0
-"""The variance of the moves of a part below which their number is not about normal."""
-_LEAST_FREEDOM: Final = 8
-"""Parts beyond those of one for each month."""
-_LEAST_SERIES: Final = 20
-"""Series whose first records are compared with later ones."""
 
 
 def check_assumptions(path: StatePath, hidden: bool = False, clock: str | int | None = None) -> Iterator[Check]:
@@ -45,7 +33,8 @@ def check_assumptions(path: StatePath, hidden: bool = False, clock: str | int | 
     if clock is not None and time is not None:
         many, period = rhythm_of(clock)
         length = int(distance_amount(period)[0])
-        time_of_period = (time - _MONDAY) % length
+        monday = np.datetime64("1970-01-05", "us").astype(np.int64)
+        time_of_period = (time - monday) % length
         slots = time_of_period * many // length
     moves = _moves(path, slots)
     # Hidden states by time of day share their rhythm with every other person.
@@ -163,7 +152,15 @@ def _months(path: StatePath, time: Codes, slots: Codes | None, moves: Floats) ->
         ("the moves change with the month: fit the months that you will release, or a class that holds for each"),
     )
     if slots is None:
-        yield _months_of_hidden(path, before, time // _DAYS, months, moves[0], question, advice)
+        yield _months_of_hidden(
+            path,
+            before,
+            time.astype("datetime64[us]").astype("datetime64[D]").astype(np.int64) // 5,
+            months,
+            moves[0],
+            question,
+            advice,
+        )
         return
     strata = slots[before] * moves.shape[1] + path.codes[before]
     found = independence(strata, months[before], path.codes[before + 1], ordered=True)
@@ -189,12 +186,12 @@ def _months_of_hidden(
         at = before[path.codes[before] == state]
         moved = (path.codes[at + 1] == np.argmax(row * (1 - row))) - chance
         sizes, sums = (np.bincount(parts[at], values, len(month_of)) for values in (None, moved))
-        used = sizes * chance * (1 - chance) >= _LEAST_VARIANCE
+        used = sizes * chance * (1 - chance) >= 2  # below it their number is not about normal
         size, total, month = sizes[used], sums[used], month_of[used]
         sizes_of, totals_of = np.bincount(month, size), np.bincount(month, total)
         seen = np.bincount(month) > 0
         freedom, rest = int(seen.sum()) - 1, len(size) - int(seen.sum())
-        if freedom < 1 or rest < _LEAST_FREEDOM:
+        if freedom < 1 or rest < 8:
             continue
         of_months = float((totals_of[seen] ** 2 / sizes_of[seen]).sum())
         between = of_months - float(total.sum()) ** 2 / float(size.sum())
@@ -221,11 +218,11 @@ def _firsts(path: StatePath) -> Mask:
     return np.diff(path.persons, prepend=-1) > 0 if path.apart is None else path.apart == 0
 
 
-def _start(path: StatePath, moves: Floats, hidden: bool) -> Iterator[Check]:
+def _start(path: StatePath, moves: Floats, hidden: bool, least: int = 20) -> Iterator[Check]:
     """First records of series against the stationary distribution; where there are at least so many series."""
     first = _firsts(path)
     starts = path.codes[first]
-    if len(starts) < _LEAST_SERIES:
+    if len(starts) < least:
         return
     question = "first records against the stationary distribution"
     if not hidden:
@@ -252,17 +249,17 @@ def _independent_records(path: StatePath, later: Mask, expected: Floats) -> floa
     return least
 
 
-def _start_of_day(path: StatePath, time_of_period: Codes) -> Iterator[Check]:
+def _start_of_day(path: StatePath, time_of_period: Codes, least: int = 20) -> Iterator[Check]:
     """First records of series against later records at the same time of the period."""
     first = _firsts(path)
-    if int(first.sum()) < _LEAST_SERIES:
+    if int(first.sum()) < least:
         return
     question = "first records against later ones at the same time of day"
     _, place = np.unique(time_of_period, return_inverse=True)
     sizes, begin = np.bincount(place[~first], minlength=place.max() + 1), np.bincount(place[first], minlength=1)
     begin = np.pad(begin, (0, len(sizes) - len(begin)))
     used = (begin > 0) & (sizes >= 10 * begin)
-    if int(begin[used].sum()) < _LEAST_SERIES:
+    if int(begin[used].sum()) < least:
         yield unchecked("start", "too few later records lie at the times at which series begin", question)
         return
     states = int(path.codes.max()) + 1
