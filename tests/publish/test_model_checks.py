@@ -183,7 +183,7 @@ def test_whole_people_are_a_way_out(tmp_path: Path) -> None:
     assert content["guarantee"]["secrets"].startswith("a person's whole series:")
     assert content["model_checks"]["accepted_misfit"] is False
     assert verify(content).valid
-    with pytest.raises(ParameterError, match="unit is person, and after a gap"):
+    with pytest.raises(ParameterError, match="unit is person, and all records of a person"):
         release(FRAME, model=PLAIN, **asked, restart=5)
     with (
         Ledger(tmp_path / "books.db", create=True) as books,

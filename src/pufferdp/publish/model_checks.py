@@ -99,6 +99,11 @@ class EffectiveLeakage:
         return cls(**raw)
 
     @property
+    def largest(self) -> float:
+        """The larger of what is estimated and what is proven, as a multiple of the guarantee."""
+        return max(self.estimate or 0.0, self.proven or 0.0) / self.epsilon
+
+    @property
     def coverage_sentence(self) -> str:
         """How often estimates by the model were right on held-out data; empty where it was not simulated."""
         if self.coverage is None:
@@ -138,7 +143,10 @@ class ModelChecks:
 
     @classmethod
     def of(cls, model: Model) -> ModelChecks:
-        """The checks in a model file; none where it has none."""
+        """The checks in a model file, of a list of models the worst; none where it has none."""
+        members = [cls.of(member) for member in getattr(model, "models", ())]
+        if members:
+            return max(members, key=lambda found: -1.0 if found.effective is None else found.effective.largest)
         checks = getattr(model, "checks", None) or {}
         effective = EffectiveLeakage.from_dict(checks[KEY]) if KEY in checks else None
         if "calibrated" not in checks:

@@ -62,7 +62,7 @@ class Reading(Layout):
         check_pair_states(self.column, model.labels)
 
     def _check_restart(self, model: Model, unit: Unit | None) -> None:
-        """Refuse a gap that every record lies behind, and a period that may lie in two chains."""
+        """Refuse a gap that every record lies behind, and one in the whole series of a person."""
         if self.restart is None:
             return
         gap, step = read_distance(self.restart, "restart"), read_distance(model.step or self.restart, "step")
@@ -73,10 +73,10 @@ class Reading(Layout):
                 "a gap longer than a step",
                 value=self.restart,
             )
-        if unit is not None and not unit.counted:  # what leaks about it is worked out for a chain that goes on
+        if unit is not None and unit.unlimited:
             raise ParameterError(
-                f"unit is {unit.name}, and after a gap of {self.restart} a chain starts again, perhaps in the middle "
-                f"of a {unit.noun}: leave restart= out, or give the unit as a number of records of a chain",
+                f"unit is {unit.name}, and all records of a {unit.name} are one secret, whatever lies between: "
+                "leave restart= out",
                 value=unit.name,
             )
 

@@ -66,6 +66,21 @@ def test_ten_per_cent_less_noise_breaks_the_guarantee(adversary):
     assert broken > 1.0
 
 
+@pytest.mark.parametrize("length", [7, None])
+def test_ten_per_cent_less_breaks_the_closed_form_of_many_pairs(length):
+    """Eight hidden states for each of two values, which all go on alike: their records are a chain of two states."""
+    shown, shares = np.repeat([0, 1], 8), np.random.default_rng(5).dirichlet([3] * 8, size=2).ravel()
+    assert len(shown) * (len(shown) - 1) > potential._MOST_PAIRS // 5
+    two, loss = np.array([[0.65, 0.35], [0.35, 0.65]]), 0.2
+    bound = PotentialBound(two[np.ix_(shown, shown)] * shares, shown, length=length)(loss)
+    reached = programme(two, [0, 1], "stationary", 7, loss, "pufferfish")
+    if length is not None:
+        assert reached <= bound + ROOM
+        assert reached > loss + 0.9 * (bound - loss)  # what both sides add, without the record's own loss
+    else:
+        assert reached < TightCurve(two)(loss) <= bound <= 1.01 * TightCurve(two)(loss)
+
+
 @pytest.mark.parametrize("length", [1, 2, 5, 200, None])
 def test_one_hidden_state_for_each_value_has_the_bound_of_the_chain(length):
     activity = [[0.882, 0.118], [0.305, 0.695]]

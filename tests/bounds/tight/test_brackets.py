@@ -9,7 +9,8 @@ from pufferdp.bounds.tight import inputs, search
 from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.recursion import Pass, Rows, Side, chord_root, follow, reached
 from pufferdp.bounds.tight.search import first_grid, quick_bounds
-from pufferdp.bounds.tight.series import TOLERANCE, side_tables
+from pufferdp.bounds.tight.series import TOLERANCE
+from pufferdp.bounds.units.blocks import side_tables
 from tests.bounds.tight import cases
 from tests.oracles import algorithms, newton
 

@@ -14,7 +14,7 @@ from pufferdp.bounds.tight.chain import TightCurve
 from pufferdp.bounds.tight.series import TOLERANCE
 from pufferdp.bounds.units.blocks import BlockCurve, BlockOdds
 from tests.oracles.algorithms import table
-from tests.oracles.blocks import block_leakage, block_pairs, cut
+from tests.oracles.blocks import block_leakage, block_pairs, cut, known_sets
 from tests.strategies import SEEDS, examples, random_distribution, random_transition
 from tests.tolerance import upper_end
 
@@ -158,3 +158,19 @@ def test_the_closed_form_holds_for_any_start_and_from_a_step_alone(seed):
     )
     assert of_chain(0.5) >= most - 1e-8
     assert of_step(0.5) >= of_chain(0.5) - 1e-8
+
+
+@pytest.mark.parametrize("who", ["pufferfish", "every"])
+def test_a_block_that_lies_in_two_chains(who):
+    """Three records, then three that begin anew: the block in the middle has the last of the ones and the first of the
+    others. A bound for chains of three records is too small for it, that of a chain without end is not."""
+    for kernel, loss in ((ACTIVITY, 0.5), ([[0.1, 0.9], [0.6, 0.4]], 1.0)):
+        chain = table([kernel], stationary(kernel), 3)
+        joint, blocks = np.multiply.outer(chain, chain), [[0, 1], [2, 3], [4, 5]]
+        most = 0.0
+        for target, here in enumerate(blocks):
+            for known in known_sets([t for t in range(6) if t not in here], who):
+                most = max([most, *block_pairs(joint, blocks, target, loss, known).values()])
+        adversary = {"every": "bdp"}.get(who, who)
+        assert most <= BlockCurve(kernel, block=2, adversary=adversary)(loss) + 1e-7
+        assert most > BlockCurve(kernel, block=2, length=3, adversary=adversary)(loss) + 1e-3

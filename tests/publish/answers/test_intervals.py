@@ -129,9 +129,14 @@ def test_ranges_end_at_what_is_possible():
 
 
 def test_both_tables_are_shown_the_model_last():
+    checked = replace(WALK, checks={"effective_leakage": {"coverage": 0.95}})
     words = str(
         release(
-            frame(["active", "rest", "rest", "rest"] * 75), model=WALK, column="state", query="histogram", epsilon=1.0
+            frame(["active", "rest", "rest", "rest"] * 75),
+            model=checked,
+            column="state",
+            query="histogram",
+            epsilon=1.0,
         )
     )
     heads = ["95 % interval", "95 % simultaneous interval", "95 % credible interval"]

@@ -393,8 +393,9 @@ WALK = [ACTIVITY.labels[x] for x in sample_chain(ACTIVITY, 300, 1, np.random.def
 
 @pytest.mark.parametrize("query", ["count:active", "histogram", "frequency", "sum", "mean"])
 def test_a_release_says_it_and_its_certificate_too(query):
+    checked = replace(ACTIVITY, checks={"effective_leakage": {"coverage": 0.9}})
     done = release(
-        frame(WALK), model=ACTIVITY, column="state", order="t", query=query, epsilon=1.0, sampler=SeededSampler(1)
+        frame(WALK), model=checked, column="state", order="t", query=query, epsilon=1.0, sampler=SeededSampler(1)
     )
     problem = problem_of(ACTIVITY, query, ((300, 1),))
     assert done.model_estimate == posterior_of(problem, done.answer, done.certificate.noise.scale)
@@ -407,6 +408,21 @@ def test_a_release_says_it_and_its_certificate_too(query):
     assert "posterior mean" in str(done)
     assert "95 % credible interval" in str(done)
     assert max(map(len, str(done).splitlines())) <= 96
+
+
+@pytest.mark.parametrize(
+    ("checks", "reason"),
+    [(None, "not checked against data .pufferdp fit or check"), ({"effective_leakage": {}}, "do not say how often")],
+)
+def test_a_model_of_which_no_check_says_how_often_it_is_right_shows_no_posterior(checks, reason):
+    """Its numbers are there for programs."""
+    model = replace(ACTIVITY, checks=checks)
+    done = release(frame(WALK), model=model, column="state", order="t", query="histogram", epsilon=1.0)
+    assert done.model_estimate is not None
+    words = " ".join(str(done).split())
+    assert re.search(f"No model-based estimate shown: [^.]*{reason}", words)
+    assert "credible" not in words
+    assert "credible" not in str(verify(done.certificate))
 
 
 REASONS = {

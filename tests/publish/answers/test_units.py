@@ -11,6 +11,7 @@ import pytest
 
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.units.blocks import BlockCurve
+from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.publish.answers.mechanisms import MECHANISMS
@@ -18,6 +19,7 @@ from pufferdp.publish.answers.plan import plan
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.release import release
+from pufferdp.publish.series import Series
 from pufferdp.publish.verify import verify
 from tests.oracles.algorithms import table
 from tests.oracles.blocks import block_leakage, cut
@@ -173,7 +175,14 @@ def test_records_with_holes_between_them_may_lie_in_many_periods():
 def test_a_unit_that_cannot_be_kept_is_refused(place):
     with pytest.raises(ParameterError, match="leave restart= out"):
         release(
-            place, model=HOURS, column="place", order="time", query="histogram", epsilon=1.0, unit="day", restart="8h"
+            place,
+            model=HOURS,
+            column="place",
+            order="time",
+            query="histogram",
+            epsilon=1.0,
+            unit="person",
+            restart="8h",
         )
     with pytest.raises(NotApplicableError, match="quilt-exact does not apply: is not worked out for a whole day"):
         release(
@@ -187,3 +196,29 @@ def test_gaussian_noise_is_not_worked_out_for_units():
     approximate = [m.name for m in MECHANISMS if m.approximate]
     assert all(not planned.candidate(name).applies for name in approximate)
     assert math.isfinite(planned.best.calibration.scale)
+
+
+def test_a_day_may_lie_in_several_chains(place, tmp_path):
+    """From six in the evening to three at night: chains of ten hours, and a day has records of two of them."""
+    head, *rows = place.read_text().splitlines()
+    nights = tmp_path / "nights.csv"
+    nights.write_text("\n".join([head, *(row for row in rows if row[11:13] in "00 01 02 03 18 19 20 21 22 23")]) + "\n")
+    series = Series(nights, column="place", order="time", restart="8h")
+    needed = 24 / BlockCurve(W, block=24).inverse(1.0)
+    planned = plan(HOURS, "count:work", epsilon=1.0, series=series, unit="day")
+    assert planned.best.calibration.scale == pytest.approx(needed)
+    assert not planned.candidate("group").applies
+    assert not planned.candidate("curve-general").applies
+    assert (
+        planned.best.calibration.scale
+        > 2 * plan(HOURS, "count:work", epsilon=1.0, lengths=[10] * 6, unit="day").best.calibration.scale
+    )
+    with Ledger(tmp_path / "books.db", create=True) as ledger:
+        ledger.create("nights", model=HOURS, budget=3.0)
+    done = release(
+        series, model=HOURS, query="count:work", epsilon=1.0, unit="day", ledger=tmp_path / "books.db", dataset="nights"
+    )
+    assert done.certificate.noise.scale == pytest.approx(needed)
+    assert verify(done.certificate).problems == ()
+    with Ledger(tmp_path / "books.db") as ledger:
+        assert ledger.verify().valid

@@ -75,7 +75,7 @@ def hidden_people(seed, count, records):
 
 
 def together_of_hidden(rows) -> Check:
-    (found,) = check_assumptions(path_of(rows), hidden=True)
+    (found,) = [made for made in check_assumptions(path_of(rows), hidden=True) if made.name == "together"]
     return found
 
 
@@ -157,3 +157,78 @@ def test_a_fit_shows_them_with_their_effect() -> None:
     (found,) = [one for one in made.checks if one.name == "together"]
     assert found.holds is False
     assert "people independent of each other" in str(made) and f"{found.effect:.2f}" in str(made)
+
+
+NIGHT = np.array([[0.97, 0.03], [0.3, 0.7]])
+DAY = np.array([[0.7, 0.3], [0.1, 0.9]])
+
+
+def clock_people(seed, count, days, late=False, winter=False):
+    """People with a record an hour who sleep at night; in the periodic stationary distribution from the start on."""
+    generator = np.random.default_rng([seed, 11])
+    out, state = np.zeros((count, 24 * days), dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for hour in range(-48, 24 * days):
+        slow = winter and hour >= 0 and hour // 720 % 2
+        table = NIGHT if hour % 24 < 8 or (slow and hour % 24 < 12) else DAY
+        state = (generator.random(count) < table[state, 1]).astype(np.int64)
+        if late and hour == 0:
+            state[:] = 1
+        if hour >= 0:
+            out[:, hour] = state
+    return list(out)
+
+
+def check_clock(rows, name) -> Check:
+    (found,) = [made for made in check_assumptions(path_of(rows), clock="hour") if made.name == name]
+    return found
+
+
+@pytest.mark.slow
+def test_people_with_a_clock_are_not_accused_of_a_common_night() -> None:
+    """A table for all hours would find that all sleep at night."""
+    assert check(path_of(clock_people(1, 4, 20)), "together").p_value < 1e-4
+    values = [check_clock(clock_people(seed, 4, 20), "together").p_value for seed in range(RUNS)]
+    assert sum(value < 0.05 for value in values) <= MOST
+    rows = clock_people(1, 4, 20)
+    rows[3] = rows[1].copy()
+    assert check_clock(rows, "together").p_value < 1e-6
+
+
+@pytest.mark.slow
+def test_months_and_beginnings_of_a_clock() -> None:
+    for name, count, days in (("season", 1, 120), ("start", 60, 15)):
+        values = [check_clock(clock_people(seed, count, days), name).p_value for seed in range(RUNS)]
+        assert sum(value < 0.05 for value in values) <= MOST, name
+    assert check_clock(clock_people(1, 2, 120, winter=True), "season").p_value < 1e-4
+    assert check_clock(clock_people(1, 60, 15, late=True), "start").p_value < 1e-4
+
+
+def check_hidden(rows, name, clock=None) -> Check:
+    (found,) = [made for made in check_assumptions(path_of(rows), hidden=True, clock=clock) if made.name == name]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count", "records"), [("season", 2, 24 * 120), ("start", 60, 300)])
+def test_months_and_beginnings_of_hidden_states_are_not_accused(name, count, records) -> None:
+    """A test for chains accuses them: records depend on more than the one before."""
+    values = [check_hidden(hidden_people(seed, count, records), name).p_value for seed in range(RUNS)]
+    assert sum(value < 0.05 for value in values) <= MOST
+
+
+@pytest.mark.slow
+def test_months_of_hidden_states_by_time_of_day_are_not_accused() -> None:
+    values = [check_hidden(clock_people(seed, 2, 120), "season", "hour").p_value for seed in range(RUNS)]
+    assert sum(value < 0.05 for value in values) <= MOST
+
+
+def test_months_and_beginnings_of_hidden_states_that_differ_are_found() -> None:
+    calm, busy = hidden_people(3, 4, 24 * 120), np.random.default_rng(4)
+    month = np.arange(24 * 120) // 720 % 2
+    rows = [np.where((month == 1) & (busy.random(len(row)) < 0.5), 1, row) for row in calm]
+    found = check_hidden(rows, "season")
+    assert found.p_value < 1e-4 and found.effect > 0.1
+    rows = hidden_people(5, 60, 300)
+    for row in rows[:45]:
+        row[0] = 1
+    assert check_hidden(rows, "start").p_value < 1e-4

@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pufferdp import MarkovChain, MarkovClass, check, fit, load_model, plan, release, verify
-from pufferdp.basics.errors import ModelError, ParameterError, QueryError, RefusedError
+from pufferdp import Ar1, MarkovChain, MarkovClass, check, fit, load_model, plan, release, verify
+from pufferdp.basics.errors import DataError, ModelError, ParameterError, QueryError, RefusedError
+from pufferdp.publish.fits.ar1 import Ar1Likelihood, _Series
 from pufferdp.publish.fits.effective import Observations
+from pufferdp.publish.model_checks import ModelChecks
 from tests.publish.fits.test_effective_leakage import TWO, simulate
 
 STAYS = np.array([[0.6, 0.0, 0.4, 0.0], [0.0, 0.98, 0.01, 0.01], [0.3, 0.1, 0.6, 0.0], [0.0, 0.05, 0.0, 0.95]])
@@ -127,10 +129,8 @@ def test_bad_requests(stays: pd.DataFrame, chain: MarkovChain) -> None:
         check(stays, chain, "count:unknown", **READ)
     with pytest.raises(ParameterError, match="calibrate is 'model'"):
         check(stays, chain, calibrate="model", **READ)
-    with pytest.raises(ModelError, match="series of states"):
+    with pytest.raises(ModelError, match="compares models of a series"):
         check(stays, {"type": "groups", "largest": 4}, **READ)
-    with pytest.raises(ModelError, match="list of models"):
-        check(stays, MarkovClass(models=(chain, chain)), **READ)
 
 
 def test_halves_and_blocks() -> None:
@@ -147,3 +147,71 @@ def test_halves_and_blocks() -> None:
     assert not held.joined[0]
     days = replace(data, persons=persons * 0, times=np.arange(300) * 3 * 3_600_000_000)
     assert days.records.block_count == 38
+
+
+@pytest.mark.slow
+def test_of_a_list_of_models_the_worst_counts(stays: pd.DataFrame, chain: MarkovChain, tmp_path: Path) -> None:
+    """The noise is planned for the list, so one list may keep what one of its models does not."""
+    slow = replace(chain, transition=[[0.99, 0.01], [0.01, 0.99]])
+    alone = check(stays, chain, "count:off", **READ).effective
+    both = check(stays, MarkovClass(models=(slow, chain)), "count:off", **READ)
+    assert len(both.members) == 2
+    assert both.effective == max(both.members, key=lambda member: member.largest)
+    assert alone.scale is not None
+    assert both.effective.scale is not None
+    assert both.effective.scale > 1.5 * alone.scale
+    assert both.effective.largest < alone.largest
+    assert "model  estimated leakage  proven at least" in str(both)
+    both.save(tmp_path / "checked.json")
+    assert ModelChecks.of(load_model(tmp_path / "checked.json")).effective == both.effective
+
+
+def test_a_list_with_one_bad_model_is_refused(stays: pd.DataFrame, chain: MarkovChain) -> None:
+    """Whichever place the model has that the data contradict."""
+    bad = check(stays, chain, "count:off", **READ).model
+    good = replace(chain, checks={"effective_leakage": {"estimate": 1.0, "proven": 0.5}})
+    for models in ((good, bad), (bad, good)):
+        with pytest.raises(RefusedError, match="the data contradict the model"):
+            release(stays, model=MarkovClass(models=models), query="count:on", epsilon=1.0, **READ)
+
+
+def ar1_numbers(coefficient: float, seed: int, records: int = 1_000) -> pd.DataFrame:
+    """An AR(1) series of mean 50."""
+    noise = np.random.default_rng(seed).normal(size=records)
+    numbers = [0.0]
+    for each in noise[1:]:
+        numbers.append(coefficient * numbers[-1] + each)
+    return pd.DataFrame({"minute": np.arange(records), "rate": 50 + np.array(numbers)})
+
+
+NUMBERS: dict[str, Any] = {"column": "rate", "order": "minute"}
+
+
+@pytest.mark.slow
+def test_the_coefficient_of_an_ar1_series_is_tested() -> None:
+    """The level is 0.01: of 200 series of the model at most 6 are rejected, with probability 0.996."""
+    model = Ar1(coefficient=0.6, step=1)
+    rejected = 0
+    for seed in range(200):
+        numbers = ar1_numbers(0.6, seed, 300)["rate"].to_numpy()
+        steps = np.concatenate([[-1.0], np.ones(299)])
+        rejected += float(Ar1Likelihood.of([_Series(numbers, steps)]).test(0.6).p_value or 0) < 0.01
+    assert rejected <= 6
+    found = check(ar1_numbers(0.6, 2), model, **NUMBERS)
+    assert [test.name for test in found.tests] == ["coefficient", "second-order", "shape", "drift", "variance"]
+    assert all(test.holds for test in found.tests)
+    assert not found.rejected
+    assert "AR(1) series" in found.sentence
+    other = {test.name: test.holds for test in check(ar1_numbers(0.75, 2), model, **NUMBERS).tests}
+    assert other["coefficient"] is False
+    assert other["shape"]
+    among = check(ar1_numbers(0.75, 2), Ar1(coefficient=(0.6, 0.8)), **NUMBERS)
+    assert among.tests[0].holds
+    release(ar1_numbers(0.6, 1), model=found.model, query="mean", clip=(40, 60), epsilon=1.0, **NUMBERS)
+
+
+def test_bad_requests_of_ar1_series() -> None:
+    with pytest.raises(ParameterError, match="query is 'mean'"):
+        check(ar1_numbers(0.6, 1), Ar1(coefficient=0.6), "mean", **NUMBERS)
+    with pytest.raises(DataError, match=r"step of 0\.5"):
+        check(ar1_numbers(0.6, 1), Ar1(coefficient=0.6, step=0.5), missing="keep", **NUMBERS)

@@ -72,7 +72,7 @@ def robustness(
 
 
 def check(
-    model: Annotated[str, typer.Argument(help="Model file (JSON) of a series of states.")],
+    model: Annotated[str, typer.Argument(help="Model file (JSON) of a series: one model, a list of chains, or AR(1).")],
     data: options.Data,
     column: options.Column,
     rows: options.Rows,
@@ -94,7 +94,7 @@ def check(
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import load_model, model_to_dict
     from pufferdp.publish.fits.check import check as compare
-    from pufferdp.report.pages.model_checks import windows_chart
+    from pufferdp.report.pages.model_checks import check_chart
 
     out = options.out_file(out, "model.json")
     outputs = Outputs({"out": out, "figure": figure}, sources={"the data": data, "the model": model}, overwrite=False)
@@ -114,4 +114,4 @@ def check(
             written = delivery.json("out", model_to_dict(result.model))
             where = f"\nModel with its checks: {out}" if written else ""
             delivery.show(content, lambda: f"{result}{where}", as_json)
-            delivery.write("figure", windows_chart(result).save)
+            delivery.write("figure", check_chart(result).save)

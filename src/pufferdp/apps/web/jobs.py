@@ -152,6 +152,7 @@ def errors(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, 
 
 def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """One private answer, charged before its noise where there is a ledger."""
+    from pufferdp.publish.answers.estimate import why_not_shown
     from pufferdp.publish.release import release as make
 
     names = ("query", "clip", "epsilon", "adversary", "id", "mechanism")
@@ -162,7 +163,8 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
         "chart": lambda: pictures.vega(release_chart(certificate), theme),
         "report": lambda: pictures.report(made),
     }
-    return {**content, "kept": kept, **decorate(drawn, kept is not None)}
+    hidden = {"hidden_estimate": why_not_shown(certificate)}
+    return {**content, **hidden, "kept": kept, **decorate(drawn, kept is not None)}
 
 
 def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:

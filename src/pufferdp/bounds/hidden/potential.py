@@ -224,20 +224,30 @@ class PotentialBound(LeakageBound):
             return None
         side = self._known_side(number, tau, beyond, free_start=False)
         near = list(self._closed_form(side, rows, _SHORT))
-        largest = max(tau, beyond, *(float(part.max()) for part in near))
-        for _ in range(40 if near else 0):
-            end = replace(side, last_loss=tau + largest, mixes_values=True)
-            far = np.min(list(self._closed_form(end, rows, _SHORT)), axis=0)
-            if far.max() <= largest:
-                break
-            largest = 1.01 * float(far.max())
-        else:
+        if not near:
             return None
+        spent, odds = np.swapaxes(list(self._odds_of_ends(replace(side, mixes_values=True), rows, _SHORT)), 0, 1)
+
+        def classes(largest: float) -> Floats:
+            """The evidence of records known at distance 1, 2, … and farther, (C, Q), if W = ``largest`` bounds it."""
+            far = np.minimum.accumulate(spent + contraction(odds, np.full_like(odds, tau + largest)))
+            return np.concatenate([near[:1], np.minimum(near[1:], far[:-1]), far[-1:]])
+
+        largest, bounded = beyond, False
+        while not bounded:
+            most = float(classes(largest).max())
+            bounded = most <= largest
+            largest = most if bounded else 1.1 * most
+            if largest > MOST_EVIDENCE + _SHORT * tau:
+                return None
+        for _ in range(_SHORT):  # what W gives is again such a W, and smaller
+            table = classes(largest)
+            largest = max(beyond, float(table.max()))
         weights, power = list[Floats](), side.kernels
         for distance in range(1, len(near) + 2):
             weights.append(log_ratios(power.swapaxes(1, 2)).max(axis=1))
             power = _move_on(power, side.kernels, distance, 1)
-        slots, evidence = self._offsets(number), _tables([*near, far], rows, side)[:, self._offsets(number)]
+        slots, evidence = self._offsets(number), _tables(list(table), rows, side)[:, self._offsets(number)]
         distances, known = np.arange(1, len(near) + 2), np.array(weights)[:, slots]
         return SideClasses(distances, evidence, known, np.zeros(1, dtype=np.int64), evidence[-1:])
 
@@ -367,7 +377,12 @@ class PotentialBound(LeakageBound):
         It has no grid of μ, which is coarse where little is learned: the unknown records lose τ each, unless their
         value is certain and the same given either state, and the states of the known record differ by ``last_loss``.
         """
-        loss, last = float(side.losses[0]), side.last_loss or 0.0
+        for spent, odds in self._odds_of_ends(side, rows, most):
+            yield spent + contraction(odds, np.full_like(odds, side.last_loss or 0.0))
+
+    def _odds_of_ends(self, side: Side, rows: Rows, most: int) -> Iterator[tuple[Floats, Floats]]:
+        """For each distance what the unknown records lose, and the largest log odds ratio of two states behind them."""
+        loss = float(side.losses[0])
         shows = self.shown == np.unique(self.shown)[:, None]
         sets = [np.ones_like(shows[0])] if side.mixes_values else list(shows)
         kernels = power = side.kernels
@@ -384,7 +399,7 @@ class PotentialBound(LeakageBound):
                     odds = np.maximum(odds, np.where(both, high.max(axis=1) - low.min(axis=1), 0.0))
             if (reach & (power < TINY)).any():
                 return
-            yield spent + contraction(odds + 1e-9, np.full_like(odds, last))
+            yield spent, odds + 1e-9
             certain &= bool_product(of_x | of_y, shows.T).sum(axis=1) == 1
             spent = spent + np.where(certain, 0.0, loss * (1 + 1e-12))
             following = np.roll(kernels, -distance, axis=0)

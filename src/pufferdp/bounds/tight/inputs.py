@@ -37,7 +37,7 @@ class Chain:
 
     @property
     def size(self) -> int:
-        """Number of states."""
+        """How many states the chain has."""
         return int(self.kernels.shape[-1])
 
     @property
@@ -173,12 +173,12 @@ def supports(found: Chain, length: int) -> Mask:
 
 
 def adversary(value: object) -> str:
-    """bdp, pufferfish or dp."""
+    """An adversary by name: bdp, pufferfish or dp."""
     return str(checks.adversary(value))
 
 
 def loss(value: float, name: str = "loss") -> float:
-    """A DP loss: 0 or more."""
+    """A DP loss: a number of 0 or more."""
     number = checks.any_number(name, value)
     if not 0 <= number <= LARGEST:
         raise ParameterError(f"{name} is {number:g}; it must be a number from 0 to {LARGEST:g}", value=value)

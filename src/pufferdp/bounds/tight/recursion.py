@@ -74,7 +74,7 @@ class Side:
 
     @property
     def size(self) -> int:
-        """Number of states."""
+        """How many states a record can have."""
         return int(self.kernels.shape[-1])
 
     @property
@@ -166,7 +166,7 @@ class Rows:
         return len(self.x)
 
     def pick(self, at: Ints | Mask) -> Rows:
-        """Return some of the rows."""
+        """Return some of the rows, by place or by mask."""
         return Rows(self.offsets[at], self.x[at], self.y[at])
 
 

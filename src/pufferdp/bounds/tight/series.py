@@ -9,7 +9,7 @@ the distributions given either value. The first pairs are searched; the others n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -321,45 +321,11 @@ def first_values(chain: Chain, length: int | None) -> Mask:
     return found[: int(changes.max(initial=-1)) + 2]
 
 
-def side_brackets(
-    side: Side, rows: Rows, records: Ints, tolerance: float = TOLERANCE, possible: Mask | None = None
-) -> tuple[Floats, Floats]:
-    """What one side adds at least and at most to each of some rows, (Q,) each, with so many records on the side."""
-    fixed = np.stack([records, np.zeros_like(records)])
-    problem = Problem((side, side), (rows, rows), np.zeros(len(rows)), np.arange(len(rows)), fixed, None, possible)
-    found = solve(problem, tolerance)
-    return found.lower, found.upper
-
-
-def side_tables(
-    chain: Chain, losses: Floats, adversary: str, lane: int, records: Sequence[int | None], tolerance: float = TOLERANCE
-) -> tuple[Floats, Floats]:
-    """What one side of a stationary chain adds at least and at most, by the values of the target, (n, k, k) each.
-
-    Lane 0 is the side before the target, 1 the side after it. Losses are those of the records outwards, used again from
-    the first. The side has one of some numbers of ``records`` (None: without end), or ends before.
-    """
-    assert chain.start is not None
-    k = chain.size
-    kernel = chain.kernels[0] if lane else reversed_kernel(chain.start, chain.kernels[0])
-    side = Side(kernel[None], losses, np.ones(k), adversary == "bdp")
-    at, x, y = _pairs(np.ones((len(records), k), dtype=bool))
-    counts = np.array([ENDLESS if number is None else number for number in records])[at]
-    lower, upper = np.zeros((len(records), k, k)), np.zeros((len(records), k, k))
-    lower[at, x, y], upper[at, x, y] = side_brackets(side, Rows(np.zeros_like(x), x, y), counts, tolerance)
-    return lower, upper
-
-
-def _pairs(possible: Mask) -> tuple[Ints, Ints, Ints]:
-    """Slot or record and both values of all pairs that can be told from each other by an algorithm."""
-    x, y = np.nonzero(~np.eye(possible.shape[1], dtype=bool))
-    at, pair = np.nonzero(possible[:, x] & possible[:, y])
-    return at, x[pair], y[pair]
-
-
 def _unlike_pairs(chain: Chain, possible: Mask) -> tuple[Ints, Ints, Ints]:
-    """``_pairs`` without those that swaps of interchangeable states turn into others: they leak the same."""
-    at, x, y = _pairs(possible)
+    """Slot or record and both values of all pairs; of those that swaps of interchangeable states make alike, one."""
+    x, y = np.nonzero(~np.eye(chain.size, dtype=bool))
+    at, pair = np.nonzero(possible[:, x] & possible[:, y])
+    x, y = x[pair], y[pair]
     kinds = (at * chain.size + chain.interchangeable[x]) * chain.size + chain.interchangeable[y]
     first = np.sort(np.unique(kinds, return_index=True)[1])
     return at[first], x[first], y[first]
@@ -392,7 +358,7 @@ class SeriesLeakage:
     lower: Floats
     """Some algorithm with these losses leaks as much about each record."""
     upper: Floats
-    """None leaks more."""
+    """No algorithm leaks more."""
     attack: TightLeakage
     """The worst-case adversary and algorithm for the record with the largest lower end."""
 

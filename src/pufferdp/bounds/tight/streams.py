@@ -42,7 +42,7 @@ class StreamLeakage:
     forward: Floats
     """From the record's own output and all that follow."""
     total: Floats
-    """From all outputs."""
+    """From the outputs of all steps."""
     lower: float
     """Some algorithm leaks as much about the worst step's record."""
     attack: TightLeakage

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,8 +24,11 @@ from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.bounds.inverse import LeakageBound
 from pufferdp.bounds.tight import inputs
+from pufferdp.bounds.tight.inputs import Chain
 from pufferdp.bounds.tight.odds import STEPS, contraction, largest_log_odds, side_bound
-from pufferdp.bounds.tight.series import TOLERANCE, side_tables
+from pufferdp.bounds.tight.recursion import Rows, Side
+from pufferdp.bounds.tight.search import ENDLESS
+from pufferdp.bounds.tight.series import TOLERANCE, Problem, reversed_kernel, solve
 
 _SHORT: Final = 24
 """Records up to which every position of a block in the series is bounded by itself."""
@@ -113,6 +117,27 @@ class BlockCurve(LeakageBound):
     def reach(self, records: int) -> Mask:
         """Which first and last values a block of so many records can have."""
         return np.asarray(np.linalg.matrix_power(self.chain.kernels[0] > 0, records - 1))
+
+
+def side_tables(
+    chain: Chain, losses: Floats, adversary: str, lane: int, records: Sequence[int | None], tolerance: float = TOLERANCE
+) -> tuple[Floats, Floats]:
+    """What one side of a stationary chain adds at least and at most, by the values of the target, (n, k, k) each.
+
+    Lane 0 is the side before the target, 1 the side after it. Losses are those of the records outwards, used again from
+    the first. The side has one of some numbers of ``records`` (None: without end), or ends before.
+    """
+    assert chain.start is not None
+    k, n = chain.size, len(records)
+    kernel = chain.kernels[0] if lane else reversed_kernel(chain.start, chain.kernels[0])
+    side = Side(kernel[None], losses, np.ones(k), adversary == "bdp")
+    at, x, y = np.nonzero(np.broadcast_to(~np.eye(k, dtype=bool), (n, k, k)))
+    rows, counts = Rows(np.zeros_like(x), x, y), np.array([ENDLESS if m is None else m for m in records])[at]
+    fixed = np.stack([counts, np.zeros_like(counts)])
+    found = solve(Problem((side, side), (rows, rows), np.zeros(len(x)), np.arange(len(x)), fixed, None), tolerance)
+    lower, upper = np.zeros((n, k, k)), np.zeros((n, k, k))
+    lower[at, x, y], upper[at, x, y] = found.lower, found.upper
+    return lower, upper
 
 
 def worst_pair(before: Floats, after: Floats, possible: Mask) -> float:

@@ -234,6 +234,14 @@ def why_no_model_estimate(certificate: Mapping[str, Any]) -> str:
     return _no_one_distribution(model, asked, unobserved=unobserved, part=data.get("part") is True) or _TOO_LONG
 
 
+def why_not_shown(certificate: Mapping[str, Any]) -> str:
+    """Why no page shows the posterior of a certificate; empty where its model is known to be right often enough."""
+    checked = ModelChecks.of(model_from_dict(certificate["model"])).effective
+    if checked is None:
+        return "the model was not checked against data (pufferdp fit or check)"
+    return "" if checked.coverage is not None else "the checks of the model do not say how often it would be right"
+
+
 _TOO_LONG: Final = "its distribution has too many values, or takes too long to work out"
 _FUNCTION: Final = "the distribution of a function of your own is not known"
 

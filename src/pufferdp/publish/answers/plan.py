@@ -302,6 +302,7 @@ def plan(
         delta=delta,
         part=part,
         unobserved=unobserved,
+        restarted=series is not None and series.restart is not None,
         unit=None if unit is None else Unit.of(unit, model),
         secret=_segment_secret(secret, model, counted, endless=part or unobserved),
     )

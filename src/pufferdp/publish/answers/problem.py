@@ -71,6 +71,8 @@ class Problem:
     unobserved: bool = False
     """Whether records of a chain are missing, so that the chains are longer than what is read of them. A missing record
     is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
+    restarted: bool = False
+    """Whether chains begin anew behind gaps, so that a day may lie in several of them."""
     unit: Unit | None = None
     """A period whose records are one secret together; without it every record's value is one."""
     secret: SegmentSecret | None = None
@@ -114,6 +116,7 @@ class Problem:
             "adversary": checks.adversary(guarantee.adversary),
             "part": data.part is True,
             "unobserved": data.dropped + data.unobserved > 0,
+            "restarted": data.gap is not None,
         }
 
     @classmethod
@@ -125,6 +128,7 @@ class Problem:
             "adversary": checks.adversary(charge.adversary),
             "part": charge.facts.get("part") is True,
             "unobserved": charge.facts.get("unobserved") is True,
+            "restarted": charge.facts.get("restarted") is True,
         }
 
     def charge(self, facts: Mapping[str, Any], **more: Any) -> Charge:
@@ -133,6 +137,7 @@ class Problem:
             "lengths": [list(pair) for pair in self.lengths],
             **({"part": True} if self.part else {}),
             **({"unobserved": True} if self.unobserved else {}),
+            **({"restarted": True} if self.cut_units else {}),
         }
         return Charge(
             longest=self.charged_records,
@@ -198,7 +203,18 @@ class Problem:
     @property
     def block(self) -> int:
         """Records that change together, of those that are read."""
-        return 1 if self.unit is None else min(self.unit.records, self.longest)
+        if self.unit is None:
+            return 1
+        return min(self.unit.records, self.records if self.cut_units else self.longest)
+
+    @property
+    def cut_units(self) -> bool:
+        """Whether all records of a unit may lie in several chains, of which each begins anew.
+
+        Both sides of the unit are then those of different chains, and its first record goes with any last one: the
+        bounds of a series without end cover that (docs/theory/units.md).
+        """
+        return self.restarted and self.unit is not None and not self.unit.counted
 
     def allowed_loss(self, leakage: Callable[[float], float], inverse: Callable[[float], float]) -> float:
         """The stated DP loss where its leakage is epsilon, and otherwise the largest that epsilon allows.

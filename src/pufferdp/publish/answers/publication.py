@@ -156,6 +156,7 @@ class AnswerPublication(OddsPublication[AnswerProblem, Calibration, Exact, Relea
             delta=self.delta,
             part=self.reading.is_part,
             unobserved=unobserved,
+            restarted=self.reading.restart is not None,
             unit=self.unit,
         )
 

@@ -16,8 +16,9 @@ from pufferdp.data.families import NumberSeries, read_number_series
 from pufferdp.data.layout import Coding
 from pufferdp.models.ar1 import Ar1
 from pufferdp.models.chain import bin_names
+from pufferdp.models.clock import distance_amount
 from pufferdp.publish.fits.ar1_checks import LEAST_STEPS, check_ar1
-from pufferdp.publish.fits.checks import Check, check_model
+from pufferdp.publish.fits.checks import LEAST_P, Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.fits.row_order import check_row_order
 from pufferdp.publish.kind import Made
@@ -40,16 +41,8 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
         confidence = checks.probability(confidence, "confidence")
     # How an ar1 series is read does not depend on its numbers, so any one says what is refused.
     reading.check(Ar1(coefficient=0.0))
-    read, layout = read_number_series(data, reading), reading
-    step = _usual_step(read)
-    series = _split(read, step)
-    likelihood = Ar1Likelihood.of(series)
-    if likelihood.single_steps < LEAST_STEPS:
-        raise DataError(
-            f"{likelihood.single_steps} pairs of numbers of {layout.column!r} are one step apart; an ar1 fit needs at "
-            f"least {LEAST_STEPS}: read more records",
-            value=likelihood.single_steps,
-        )
+    layout = reading
+    read, step, series, likelihood = _read(data, reading)
     if any(np.ptp(s.numbers) == 0 for s in series if len(s.numbers) > 1):
         raise DataError(
             f"all numbers of a series of {layout.column!r} are the same, so nothing is learnt about how they "
@@ -73,10 +66,54 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
     fitted = KIND.certify(problem, 0.0, Made(data=facts)).to_dict()
     known = None if layout.order is None else read.series.table.distance(step)
     model = Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
+    return model, check_model(None, _tests(data, layout, read, series, best, mean))
+
+
+def check_numbers(data: object, reading: Reading, model: Ar1) -> tuple[Check, ...]:
+    """Whether numbers behave as the model says: its coefficient, and the checks of a fit."""
+    reading.check(model)
+    read, step, series, likelihood = _read(data, reading)
+    usual = None if reading.order is None else read.series.table.distance(step)
+    if usual is not None and model.step is not None and distance_amount(usual) != distance_amount(model.step):
+        raise DataError(
+            f"the model has a step of {model.step}, and numbers of {reading.column!r} are {usual} apart; read them at "
+            "the step of the model",
+            value=usual,
+        )
+    low, high = model.coefficients
+    nearest = min(max(likelihood.best, low), high)
+    tests = _tests(data, reading, read, series, nearest, likelihood.moments(nearest)[0])
+    return check_model(None, [likelihood.test(nearest), *tests])
+
+
+def _read(data: object, reading: Reading) -> tuple[NumberSeries, float, list[_Series], Ar1Likelihood]:
+    """Numbers, their usual step, a series for each person, and their likelihood; rejects too few."""
+    read = read_number_series(data, reading)
+    step = _usual_step(read)
+    series = _split(read, step)
+    likelihood = Ar1Likelihood.of(series)
+    if likelihood.single_steps < LEAST_STEPS:
+        raise DataError(
+            f"{likelihood.single_steps} pairs of numbers of {reading.column!r} are one step apart; an ar1 series needs "
+            f"at least {LEAST_STEPS}: read more records",
+            value=likelihood.single_steps,
+        )
+    return read, step, series, likelihood
+
+
+def _tests(
+    data: object,
+    reading: Reading,
+    read: NumberSeries,
+    series: Sequence[_Series],
+    coefficient: float,
+    mean: float,
+) -> list[Check]:
+    """The tests of the residuals, and of the order of the rows."""
     edges = tuple(np.unique(np.quantile(read.numbers, (0, 0.25, 0.5, 0.75, 1))).tolist())
-    row_order = check_row_order(data, layout, Coding(labels=bin_names(edges), bins=edges))
-    own = check_ar1([(s.numbers, s.steps) for s in series], best, mean, _hours(read))
-    return model, check_model(None, [*own, *row_order])
+    row_order = check_row_order(data, reading, Coding(labels=bin_names(edges), bins=edges))
+    own = check_ar1([(s.numbers, s.steps) for s in series], coefficient, mean, _hours(read))
+    return [*own, *row_order]
 
 
 def _hours(read: NumberSeries) -> list[Ints] | None:
@@ -203,6 +240,21 @@ class Ar1Likelihood:
     def best(self) -> float:
         """The coefficient with the largest L."""
         return math.sin(self._peak())
+
+    def test(self, coefficient: float) -> Check:
+        """Whether the numbers contradict a coefficient: the restricted likelihood ratio test."""
+        fits = self.log(np.array([self.best, coefficient]))
+        statistic = 2 * max(0.0, float(fits[0] - fits[1])) / _SPARE
+        return Check(
+            name="coefficient",
+            question="coefficient of the model",
+            statistic=statistic,
+            degrees_of_freedom=1,
+            p_value=max(LEAST_P, math.erfc(math.sqrt(statistic / 2))),
+            effect=math.sqrt(max(0.0, statistic - 1) / self.records),
+            advice="neighbours are correlated otherwise than under the model: fit these data, or use all coefficients "
+            "that contain the true one with a confidence, fit(confidence=0.95)",
+        )
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """The coefficients whose L is not too far below the largest: the restricted likelihood ratio test."""

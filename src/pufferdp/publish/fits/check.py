@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -13,10 +13,13 @@ from pufferdp.basics.errors import ModelError, ParameterError, QueryError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, model_to_dict, save_model
 from pufferdp.publish.answers.queries import CountQuery, Query
+from pufferdp.publish.fits.ar1 import check_numbers
+from pufferdp.publish.fits.checks import Check
 from pufferdp.publish.fits.effective import Observations, RicherFamily, measure_leakage, noise_scales, with_checks
 from pufferdp.publish.model_checks import KEY, CheckedGuarantee, EffectiveLeakage
 from pufferdp.publish.reading import read_keyed
@@ -33,6 +36,10 @@ class ModelCheck(Paged):
     """The guarantee for which the noise was planned."""
     effective: EffectiveLeakage
     """What the planned noise reveals on the data."""
+    members: tuple[EffectiveLeakage, ...] = ()
+    """Of a list of models what the data said about each, in its order; the worst is the effective leakage."""
+    tests: tuple[Check, ...] = ()
+    """Of an AR(1) series the tests of its numbers."""
     widened: EffectiveLeakage | None = None
     """What the noise reveals after it was widened for the data."""
     factor: float = 1.0
@@ -57,6 +64,8 @@ class ModelCheck(Paged):
         return {
             "sentence": self.sentence,
             "rejected": self.rejected,
+            **({"members": [member.to_dict() for member in self.members]} if self.members else {}),
+            **({"tests": [test.to_dict() for test in self.tests]} if self.tests else {}),
             "checks": dict(self.model.checks or {}),
             "model": model_to_dict(self.model),
         }
@@ -88,7 +97,9 @@ def check(
 
     Args:
         data: a Series, or what it is made of, as for ``release``.
-        model: the model of a series of states: a model, the path of its file, its content, or a fit.
+        model: the model of a series: a model, the path of its file, its content, or a fit. Of a list of models each is
+            compared with the data, under the noise for all of them, and the worst counts. Of an AR(1) series the
+            numbers are tested.
         query: a count, such as ``"count:active"``; by default the count of every state, of which the worst is kept.
         epsilon: the guarantee for which the noise is planned.
         calibrate: ``"data"`` widens the noise until the estimate is at most epsilon; releases from the model follow it.
@@ -100,21 +111,39 @@ def check(
     if calibrate not in (None, "data"):
         raise ParameterError(f"calibrate is {calibrate!r}; it must be 'data'", value=calibrate)
     series = Series.of(data, **options)
-    plain = _without_checks(series.model(model))
+    given = series.model(model)
+    numbers = ar1_of(given)
+    if numbers is not None:
+        for name, value in (("query", query), ("calibrate", calibrate)):
+            if value is not None:
+                raise ParameterError(f"{name} is {value!r}; {_NUMBERS}: leave it out", value=value)
+        report("testing the numbers")
+        tests = check_numbers(series.data, series.reading(numbers), numbers)
+        unknown = EffectiveLeakage(epsilon=epsilon, reason=_NUMBERS)
+        marked = replace(numbers, checks={**(numbers.checks or {}), KEY: unknown.to_dict()})
+        return ModelCheck(model=marked, epsilon=epsilon, effective=unknown, tests=tests)
+    plain = _without_checks(given)
     states = _counted_states(plain, query)
     report("reading")
     observations, lengths = _observations(series, plain)
-    effective, comparison = measure_leakage(
-        observations, plain, lengths, epsilon=epsilon, states=states, progress=report
-    )
+    several = plain.chains if len(plain.chains) > 1 else (plain,)
+    measured = [
+        measure_leakage(observations, member, lengths, epsilon=epsilon, planned=plain, states=states, progress=report)
+        for member in several
+    ]
+    effective, comparison = max(measured, key=lambda each: each[0].largest)
+    members = tuple(each for each, _ in measured) if len(measured) > 1 else ()
     found = {**(plain.checks or {}), KEY: effective.to_dict()}
-    result = ModelCheck(model=with_checks(plain, found), epsilon=epsilon, effective=effective)
+    result = ModelCheck(model=with_checks(plain, found), epsilon=epsilon, effective=effective, members=members)
     if calibrate is None or comparison is None:
         return result
     report("widening the noise")
-    factor, widened = calibrate_noise(comparison, lengths, effective, states)
+    factor, widened = calibrate_noise(replace(comparison, model=plain), lengths, effective, states)
     found["calibrated"] = {"factor": factor, KEY: widened.to_dict()}
     return replace(result, model=with_checks(plain, found), widened=widened, factor=factor)
+
+
+_NUMBERS: Final = "the effective leakage is computed for counts of states, and not for AR(1) series of numbers"
 
 
 def calibrate_noise(
@@ -162,10 +191,10 @@ def _observations(series: Series, model: Model) -> tuple[Observations, Lengths]:
 def _without_checks(model: Model) -> SeriesModel:
     """The model of a series of states without an earlier effective leakage; rejects other models."""
     series = series_of(model)
-    if series is None or all(field.name != "checks" for field in fields(series)):  # type: ignore[arg-type]
+    if series is None or not {field.name for field in fields(series)} & {"checks", "models"}:  # type: ignore[arg-type]
         raise ModelError(
-            "a check compares one model of a series of states with data; a list of models and other models have no "
-            "checks of their own",
+            "a check compares models of a series with data: chains, hidden states, a list of chains or AR(1) series; "
+            "other models have no checks of their own",
             value=model,
         )
     kept = {key: value for key, value in (model.checks or {}).items() if key not in (KEY, "calibrated")}

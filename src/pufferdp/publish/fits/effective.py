@@ -120,6 +120,7 @@ def measure_leakage(
     lengths: Lengths,
     *,
     epsilon: float = 1.0,
+    planned: Model | None = None,
     states: Sequence[int] | None = None,
     compare: bool = True,
     rival: Rival | None = None,
@@ -133,6 +134,7 @@ def measure_leakage(
         model: the model whose noise is used.
         lengths: the series for which the noise is planned.
         epsilon: the guarantee for which the noise is planned.
+        planned: the list of models for which the noise is planned, where the model is one of several.
         states: the states that are counted, by number; every state by default.
         compare: whether richer families are fitted; False where held-out records have chosen the model's family.
         rival: a family fitted on the first half that predicts the second half better than the model.
@@ -146,7 +148,8 @@ def measure_leakage(
         return EffectiveLeakage(epsilon=epsilon, reason=reason, records=len(data)), None
     progress("planning the noise")
     try:
-        scales = noise_scales(model, lengths, epsilon, range(model.size) if states is None else states)
+        counted = range(model.size) if states is None else states
+        scales = noise_scales(model if planned is None else planned, lengths, epsilon, counted)
     except NotApplicableError as error:
         return EffectiveLeakage(epsilon=epsilon, reason=str(error), records=len(data)), None
     progress("measuring the leakage")
@@ -329,6 +332,7 @@ def _parts_of_day(data: Observations) -> Codes | None:
 
 
 def with_checks(model: S, found: dict[str, Any]) -> S:
-    """The model with these checks in its file."""
-    made: S = replace(model, checks=found or None)  # type: ignore[type-var]
+    """The model with these checks in its file; of a list of models each has them."""
+    members = tuple(with_checks(member, found) for member in getattr(model, "models", ()))
+    made: S = replace(model, models=members) if members else replace(model, checks=found or None)  # type: ignore
     return made

@@ -621,8 +621,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         self.progress("checking the model")
         row_order = check_row_order(self.data, series.layout, coding)
         if family.name != "chain":  # most of the others are about one table of first order
-            people = family.name == "hidden" and family.clock is None and series.layout.by is not None
-            apart = check_assumptions(series.path(coding), hidden=True) if people else ()
+            hidden = family.name in ("hidden", "memory")
+            apart = check_assumptions(series.path(coding), hidden=hidden, clock=family.clock)
             return check_model(None, [*apart, *row_order]) or None
         path = series.path(coding, numbers=coding.bins is not None)
         return check_model(path, [*check_assumptions(path), *row_order])

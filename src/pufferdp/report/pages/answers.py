@@ -159,12 +159,14 @@ def _released(certificate: dict[str, Any]) -> Table:
 
 
 def _if_the_model_is_right(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """The posterior, or why there is none; nothing where a warning says that the model hardly explains the answer."""
+    """The posterior, or why it is not shown; nothing where a warning says that the model hardly explains the answer."""
     model_estimate = certificate["model_estimate"]
     if model_estimate is None:
         return (Words((f"No model-based estimate: {estimate.why_no_model_estimate(certificate)}.",)),)
     if estimate.hardly_explained(model_estimate["surprise"]):
         return ()
+    if unknown := estimate.why_not_shown(certificate):
+        return (Words((f"No model-based estimate shown: {unknown}.",)),)
     credible = f"{100 * model_estimate['probability']:.4g} % credible interval"
     head = (certificate["query"]["name"].partition(":")[0], "posterior mean", credible)
     means, ranges = _numbers(model_estimate["mean"]), _intervals(model_estimate["low"], model_estimate["high"])

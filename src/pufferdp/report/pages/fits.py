@@ -67,7 +67,7 @@ def fit_page(fit: Fit) -> Page:
         sections=(
             Section(title="The model", blocks=(Words(tuple(filter(None, words))),)),
             Section(title="Families compared", blocks=_families(fit)),
-            Section(title="Goodness of fit", blocks=_checks(fit.checks)),
+            Section(title="Goodness of fit", blocks=goodness_of_fit(fit.checks)),
         ),
         data=model_to_dict(fit.model),
         kind="model",
@@ -147,7 +147,7 @@ def fit_chart(fit: Fit) -> Chart:
     return families_chart(compared) if len(compared) > 1 else checks_chart(fit.checks)
 
 
-def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
+def goodness_of_fit(checks: Sequence[Check]) -> tuple[Block, ...]:
     """A table of the checks, a figure of them, and what to do where the model fails."""
     if not checks:
         return ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Points, Rule
 from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
+from pufferdp.report.pages.fits import checks_chart, goodness_of_fit
 
 if TYPE_CHECKING:
     from pufferdp.publish.fits.check import ModelCheck
@@ -24,11 +25,14 @@ _REJECTED: Final = (
 def model_check_page(check: ModelCheck) -> Page:
     """A model compared with data: one sentence, the leakage by window, and what was compared."""
     effective = check.effective
-    words = [*((_REJECTED,) if check.rejected else ()), RAW]
-    blocks: list[Block] = [Words(tuple(words))]
+    words = [_REJECTED if check.rejected else "", effective.coverage_sentence, "" if check.tests else RAW]
+    blocks: list[Block] = [Words(tuple(filter(None, words)))]
+    if check.members:
+        blocks.append(_members(check))
     if effective.windows is not None:
         blocks.append(_windows(check))
         blocks.append(Figure(make=lambda: windows_chart(check), caption="The estimated leakage by window."))
+    blocks.extend(goodness_of_fit(check.tests))
     return Page(
         title="A model compared with data",
         opening=(check.sentence,),
@@ -43,13 +47,23 @@ def _facts(check: ModelCheck) -> list[tuple[str, str]]:
     gain = "" if effective.gain is None or effective.z is None else f"{effective.gain:.4f} bits, z = {effective.z:.1f}"
     noise = "" if effective.scale is None else f"{effective.query}, scale {number(effective.scale)}"
     return [
-        ("records", f"{effective.records:,} in {effective.blocks:,} blocks"),
+        ("records", f"{effective.records:,} in {effective.blocks:,} blocks" if effective.records else ""),
         ("compared with", effective.family),
         ("gain on each held-out record", gain),
         ("noise", noise),
         ("noise planned for", f"e^{check.epsilon / check.factor:.3g}" if check.factor > 1 else ""),
         ("adversary", effective.adversary),
     ]
+
+
+def _members(check: ModelCheck) -> Table:
+    """What the data said about each model of a list."""
+    rows = tuple(
+        (str(n), *("-" if value is None else number(value) for value in (member.estimate, member.proven)))
+        for n, member in enumerate(check.members, start=1)
+    )
+    caption = "Each model of the list, under the noise for all of them; the worst counts"
+    return Table(caption=caption, head=("model", "estimated leakage", "proven at least"), rows=rows)
 
 
 def _windows(check: ModelCheck) -> Table:
@@ -62,6 +76,11 @@ def _windows(check: ModelCheck) -> Table:
     )
     caption = "What 99 % of the held-out records stay below, for the count that reveals most"
     return Table(caption=caption, head=head, rows=rows)
+
+
+def check_chart(check: ModelCheck) -> Chart:
+    """The figure of a check: the tests of an AR(1) series, otherwise the leakage by window."""
+    return checks_chart(check.tests) if check.tests else windows_chart(check)
 
 
 def windows_chart(check: ModelCheck) -> Chart:

@@ -56,6 +56,11 @@ class Group(Mechanism):
 
     def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
+        if problem.cut_units:
+            assert problem.unit is not None
+            raise NotApplicableError(
+                f"{problem.unit.words} may lie in several chains, which begin anew behind gaps, and links all of them"
+            )
         return Calibrated(sigma=self._group_sensitivity(problem) / problem.epsilon)
 
     @staticmethod
@@ -87,7 +92,7 @@ def problem_curve(name: str, problem: Problem, spread: int = 1) -> Curve:
         from pufferdp.bounds.units.curves import unit_curve
 
         # With unobserved steps the records read may lie in more blocks than as many in a row.
-        endless = problem.endless and (problem.unobserved or name not in _READ_ALONE)
+        endless = problem.cut_units or (problem.endless and (problem.unobserved or name not in _READ_ALONE))
         length = None if endless else problem.longest
         return unit_curve(name, problem.model, length, problem.adversary, problem.unit.records, spread)
     if not problem.lengths:

@@ -214,8 +214,9 @@ function certified(made) {
   const range = (ends, n) => `${number(list(ends.low)[n])} to ${number(list(ends.high)[n])}`;
   const sure = percent(made.intervals.probability);
   const several = c.labels.length > 1;
-  // A model that hardly explains the answer leaves the posterior out.
-  const estimate = made.model_estimate && list(made.model_estimate.mean).some((v) => v !== null) ? made.model_estimate : null;
+  // A model that hardly explains the answer leaves the posterior out, and one without checks does not show it.
+  const explained = made.model_estimate && list(made.model_estimate.mean).some((v) => v !== null);
+  const estimate = explained && !made.hidden_estimate ? made.model_estimate : null;
   const rows = c.labels.map((label, n) => ({
     cells: [
       label, number(list(made.answer)[n]), range(made.intervals.each, n),
@@ -232,6 +233,7 @@ function certified(made) {
   return [
     el("h3", { text: "Released" }),
     table(head, rows, "The released answer; its intervals follow from the noise alone"),
+    ...(explained && made.hidden_estimate ? [el("p", { text: `No model-based estimate shown: ${made.hidden_estimate}.` })] : []),
     el("div", { className: "chart" }),
     ...statement(c.guarantee.statement),
     ...c.warnings.map((words) => el("p", { className: "warning", text: words })),
