@@ -52,7 +52,9 @@ def test_a_release_shows_what_was_released() -> None:
 
 def test_curves_are_rounded_to_the_safe_side() -> None:
     found = pufferdp.leakage_of(CHAIN, dp_epsilon=0.1, length=20)
-    shown = re.search(rf'<th scope="row">{found.best}</th><td>best</td><td>([\d.]+)</td>', found._repr_html_())
+    shown = re.search(
+        rf'<th scope="row">{found.best}</th><td class="words">best</td><td>([\d.]+)</td>', found._repr_html_()
+    )
     assert shown
     best = found.curves[found.best]
     assert best is not None

@@ -120,11 +120,6 @@ def unprovable_fields(part: type[BaseModel]) -> dict[str, str]:
     return {path: check.why for path, check in declared_checks(part).items() if check.why is not None}
 
 
-def is_listed(path: str, listed: Mapping[str, str]) -> bool:
-    """Whether a field, or a part that it is in, is on a list of unprovable fields."""
-    return any(path == name or path.startswith(f"{name}.") for name in listed)
-
-
 def differences(
     stated: Mapping[str, Any],
     true: Mapping[str, Any],
