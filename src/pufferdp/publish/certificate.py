@@ -255,9 +255,7 @@ class SealedCertificate(CertificatePart, Paged):
     ] = Field(description="package version")
     created: Annotated[str, Stated("when it was made", form=_is_moment, wrong=_MOMENT)]
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
-    model_sha256: Annotated[str, Exact(wrong="it is not the digest of the model")] = Field(
-        description="SHA-256 of the model"
-    )
+    model_sha256: Annotated[str, Exact(wrong="it is not the digest of the model")] = Field(description="its SHA-256")
     model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     mechanism: MechanismPart
     data: DataPart

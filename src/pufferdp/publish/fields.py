@@ -52,7 +52,7 @@ class Exact:
     @property
     def words(self) -> str:
         """How the field is checked, in words."""
-        return "exact" if self.why is None else f"not verifiable: {self.why}"
+        return type(self).__name__.lower() if self.why is None else f"not verifiable: {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,6 @@ class Near(Exact):
             if math.isclose(stated, true, rel_tol=self.rel, abs_tol=tolerance):
                 return None
         return super().problem(path, stated, true, content)
-
-    @property
-    def words(self) -> str:
-        """How the field is checked, in words."""
-        return "near" if self.why is None else super().words
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from pufferdp.report.page import Table
 
 MOST_ENTRIES: Final = 12
 """A longer list is counted and not written out, as are the parts of a list beyond a quarter of it."""
-_MOST_LETTERS: Final = 160
 _CAPTION: Final = (
     "exact: recomputed by verify, and equal. near: recomputed, and equal up to rounding or the error of a simulation. "
     "stated: not verifiable from the certificate, for the reason given."
@@ -37,9 +36,10 @@ def _rows(part: type[BaseModel], content: dict[str, Any], check: Exact, path: st
         own = next((item for item in declared.metadata if isinstance(item, Exact)), check)
         inner, entries = parts_of(declared.annotation), value if isinstance(value, list) else [value]
         if not inner or not entries or not isinstance(entries[0], dict):
-            said = declared.description, own.why if own is not check else None, *(part.__doc__ for part in inner)
+            what = declared.description or next((part.__doc__ for part in inner), None)
+            said = what, own.why if own is not check else None
             meaning = "; ".join(filter(None, said))
-            yield at, value_text(value), meaning, type(own).__name__.lower()
+            yield at, value_text(value), meaning, "stated" if own.why else own.words
             continue
         several = f"{len(value):,} entries" if isinstance(value, list) else ""
         yield at, several, declared.description or inner[0].__doc__ or "", ""
@@ -55,12 +55,12 @@ def value_text(value: Any) -> str:
             return f"{' × '.join(map(str, sides))} numbers"
         few = len(value) <= MOST_ENTRIES and not any(isinstance(item, dict) for item in value)
         mark = ", " if len(sides) == 1 else "; "
-        return _cut(mark.join(map(value_text, value))) if few else f"{len(value):,} entries"
+        return mark.join(map(value_text, value)) if few else f"{len(value):,} entries"
     if isinstance(value, dict):
         return str(value.get("type", f"{len(value):,} entries"))
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
-    return number(value) if is_number(value) else _cut(str(value))
+    return number(value) if is_number(value) else str(value)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -72,7 +72,3 @@ def shape_of(value: Any) -> tuple[int, ...]:
         return ()
     (sides,) = inner
     return () if isinstance(value[0], list) and not sides else (len(value), *sides)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"

@@ -192,7 +192,7 @@ class Bar:
     value: float
     kind: BarKind = "pale"
     words: str = ""
-    """By default the value."""
+    """Behind the bar; by default the value."""
     place: float | None = None
     """Where the words begin; by default at the end of the bar."""
 

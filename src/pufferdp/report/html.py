@@ -136,8 +136,9 @@ def _table(table: Table) -> str:
         + "</tr>\n"
         for row in table.rows
     )
+    whole = ' class="fields"' if table.left == len(table.head) else ""  # nothing but words
     caption, below = escape(table.caption), f"<p>{escape(table.below)}</p>" if table.below else ""
     return (
-        f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0"><table><caption>{caption}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>{below}</div>\n"
+        f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0"><table{whole}>'
+        f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>{below}</div>\n"
     )

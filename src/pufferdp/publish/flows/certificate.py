@@ -22,9 +22,7 @@ from pufferdp.publish.flows.problem import FlowProblem
 class FlowGuarantee(CertificatePart):
     """The guarantee of a flow, in total variation."""
 
-    privacy: Literal["orbit", "record", "joint"] = Field(
-        description="whether the chain, single records or both are protected"
-    )
+    privacy: Literal["orbit", "record", "joint"] = Field(description="what is protected")
     tau: float = Field(description="largest total variation between the distributions of two releases")
     eta: float = Field(description="radius of the orbit: largest total variation between rows")
     kernels: Literal["orbit", "centre"] = Field(description="which kernels the record guarantee holds for")

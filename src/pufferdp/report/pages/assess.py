@@ -12,7 +12,6 @@ from pufferdp.report.charts import (
     Bar,
     BarKind,
     Chart,
-    Layer,
     Line,
     Panels,
     Rule,
@@ -96,15 +95,9 @@ def _audit_table(audit: AuditReport) -> Table:
         claimed = _beside(claim, audit.dp_delta)
         words = "DP, against an adversary who knows all other records"
         rows.append(("claim", words, "" if apart else claimed, claimed))
-    head = ("leakage", "", "the adversary", "the DP claim")
-    if apart:
-        return Table(caption="Leakage about one record", head=head, rows=tuple(rows), left=2)
-    return Table(
-        caption="Leakage about one record",
-        head=("leakage", "", "about one record"),
-        rows=tuple(row[:3] for row in rows),
-        left=2,
-    )
+    columns = ("the adversary", "the DP claim") if apart else ("about one record",)
+    shown = tuple(row[: 2 + len(columns)] for row in rows)
+    return Table(caption="Leakage about one record", head=("leakage", "", *columns), rows=shown, left=2)
 
 
 def _audit_warnings(audit: AuditReport) -> tuple[str, ...]:
@@ -469,7 +462,7 @@ def drift_chart(drift: dict[str, Any]) -> Chart:
     """A curve over the probability; the model is where it touches the guarantee, the alternative a point on it."""
     drawn = [p for p in drift["points"] if p["epsilon"] is not None]
     alternative, guaranteed = drift["alternative"], drift["guaranteed"]
-    layers: list[Layer] = [
+    layers: list[Line | Rule | Text] = [
         Line(x=tuple(p["probability"] for p in drawn), y=tuple(p["epsilon"] for p in drawn)),
         Rule(at=guaranteed, pale=True, series=1),
         points([(drift["probability"], guaranteed)], label="the model", hollow=True),

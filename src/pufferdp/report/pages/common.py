@@ -31,15 +31,11 @@ def plain_dp(comparison: PlainDp | None, epsilon: float, this: str) -> tuple[Sec
     """What the same epsilon of plain DP leaks under the model, beside what it claims and what is guaranteed here."""
     if comparison is None:
         return ()
-    if comparison.own_secrets:
-        return (Section(title=OTHERWISE, blocks=(Words((OTHER,)),)),)
     leakage, lines = comparison.leakage, comparison.lines
     if leakage is None or lines is None:
-        unknown = (
-            "What plain differential privacy with the same epsilon leaks under this model is not known: "
-            f"{comparison.unknown}."
-        )
-        return (Section(title=OTHERWISE, blocks=(Words((unknown, OTHER)),)),)
+        unknown = "What plain differential privacy with the same epsilon leaks under this model is not known: "
+        said = () if comparison.own_secrets else (f"{unknown}{comparison.unknown}.",)
+        return (Section(title=OTHERWISE, blocks=(Words((*said, OTHER)),)),)
     best = leakage.curves[leakage.best]
     claimed = number(math.exp(epsilon)) if epsilon < 700 else "any factor"
     rows = [("plain DP: what it claims", number(epsilon), claimed)]
@@ -52,21 +48,18 @@ def plain_dp(comparison: PlainDp | None, epsilon: float, this: str) -> tuple[Sec
     assert real is not None
     noise = (
         f"Noise for plain differential privacy with epsilon {number(epsilon)} is chosen as if records had nothing to "
-        "do with each other."
+        "do with each other. Under this model"
     )
     knows = f"about one record to an adversary who knows {leakage.adversary.knows}"
     if real <= epsilon * (1 + 1e-9):
         words = "Under this model plain differential privacy with the same epsilon leaks no more than it claims."
     elif leakage.exact is not None:
-        words = (
-            f"{noise} Under this model the same noise leaks {up_to(real)} {knows}: odds shift by a factor of "
-            f"{_factor(real)}, not {claimed}."
-        )
+        words = f"{noise} the same noise leaks {up_to(real)} {knows}: odds shift by a factor of {_factor(real)}, not "
+        words += f"{claimed}."
     else:  # a bound for any algorithm says nothing of this noise
         words = (
-            f"{noise} Under this model an algorithm with that loss may leak more {knows}: the bound for any algorithm "
-            f"is {up_to(real)}, a factor of {_factor(real)} and not {claimed}. How much of it this noise leaks is not "
-            "computed here."
+            f"{noise} an algorithm with that loss may leak more {knows}: the bound for any algorithm is {up_to(real)}, "
+            f"a factor of {_factor(real)} and not {claimed}. How much of it this noise leaks is not computed here."
         )
     table = Table(
         caption="The same epsilon, with noise for independent records and with noise for this model",

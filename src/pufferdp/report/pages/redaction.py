@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.assess.surroundings import Output, Surroundings, surroundings
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
+from pufferdp.bounds.redaction.design import runs_of
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.reading import columns_text
 from pufferdp.publish.redaction.certificate import knows_text, statement
@@ -161,9 +162,9 @@ def redaction_map(redaction: Redaction, output: Output | None = None) -> Panels:
 def _regions(around: Surroundings) -> tuple[Layer, ...]:
     """Always redacted dark, some values pale, released plain; private rows striped."""
     return (
-        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="shade") for run in _runs(around.always)),
-        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="pale") for run in _runs(around.sometimes)),
-        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="hatched") for run in _runs(around.all_private)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="shade") for run in runs_of(around.always)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="pale") for run in runs_of(around.sometimes)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="hatched") for run in runs_of(around.all_private)),
     )
 
 
@@ -230,17 +231,6 @@ def _influence(redaction: Redaction, around: Surroundings) -> Chart:
     )
 
 
-def _runs(places: Sequence[int]) -> list[list[int]]:
-    """Row numbers, those that follow each other together."""
-    runs: list[list[int]] = []
-    for place in places:
-        if runs and place == runs[-1][-1] + 1:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    return runs
-
-
 def _listed(places: Sequence[int]) -> str:
     """Row numbers in words: 4 to 7, 9."""
-    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in _runs(places)) or "none"
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs_of(places)) or "none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import line_width, number
@@ -168,40 +167,27 @@ def _cell(cell: Any) -> str:
 
 
 def _questions(questions: list[dict[str, Any]]) -> Table:
-    """The share and the noise of each question."""
+    """What each question spends: its share and DP loss, the scale of its noise and its error bound."""
     rows = []
     for question in questions:
-        scale, alpha = (
-            _noise_of(question, part) for part in (question["noise"]["scale"], question["accuracy"]["alpha"])
-        )
-        rows.append((question["name"], question["share"], question["dp_loss"], scale, alpha))
-    return _spending(rows, questions[0]["accuracy"]["beta"])
-
-
-def _spending(rows: Sequence[tuple[str, float, float, str, str]], beta: float) -> Table:
-    """What each question spends: its name, share and DP loss, the scale of its noise and its error bound."""
-    cells = [(name, f"{100 * share:.4g} %", number(loss), scale, alpha) for name, share, loss, scale, alpha in rows]
+        values = question["noise"]["scale"], question["accuracy"]["alpha"]
+        unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
+        unit = "/records" if question["noise"]["divided"] else unit
+        share, loss = f"{100 * question['share']:.4g} %", number(question["dp_loss"])
+        rows.append((question["name"], share, loss, *(f"{number(value)}{unit}" for value in values)))
+    sure = f"{100 * (1 - questions[0]['accuracy']['beta']):.4g} % error bound"
     return Table(
         caption="What each question spends, its noise, and how far all its numbers of a group are off at most",
-        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} % error bound"),
-        rows=tuple(cells),
+        head=("query", "share", "DP loss", "noise scale", sure),
+        rows=tuple(rows),
     )
-
-
-def _noise_of(question: dict[str, Any], value: float) -> str:
-    unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
-    return f"{number(value)}/records" if question["noise"]["divided"] else f"{number(value)}{unit}"
 
 
 def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     """The plan of a table: before any data is read."""
     content = plan.to_dict()
     per = f" per {', '.join(content['per'])}" if content["per"] else ""
-    rows = [
-        (query["query"], query["share"], query["dp_loss"], _planned(query, "scale"), _planned(query, "alpha"))
-        for query in content["queries"]
-    ]
-    table = _spending(rows, content["queries"][0]["accuracy"]["beta"])
+    table = _questions([_certified(query) for query in content["queries"]])
     size = content["group_records"]
     over = "" if size is None else f" Shares and means are those of a group of {size:,} records."
     divided = any("undivided" in query for query in content["queries"])
@@ -235,7 +221,9 @@ def _verdicts(verdicts: list[Verdict]) -> tuple[str, ...]:
     return tuple(verdict.sentence for verdict in sorted(verdicts, key=lambda verdict: verdict.useful is not False))
 
 
-def _planned(query: dict[str, Any], name: str) -> str:
-    value = query["scale"] if name == "scale" else query["accuracy"]["alpha"]
-    unit = " ranks" if query["accuracy"]["about"] == "ranks" else ""
-    return f"{number(value)}{unit}" if value is not None else f"{number(query['undivided'][name])}/records"
+def _certified(query: dict[str, Any]) -> dict[str, Any]:
+    """A question of a plan as a certificate has it."""
+    divided = query["scale"] is None
+    numbers = query["undivided"] if divided else {"scale": query["scale"], "alpha": query["accuracy"]["alpha"]}
+    accuracy, noise = {**query["accuracy"], "alpha": numbers["alpha"]}, {"scale": numbers["scale"], "divided": divided}
+    return {**query, "name": query["query"], "noise": noise, "accuracy": accuracy}
