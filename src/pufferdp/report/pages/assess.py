@@ -43,6 +43,8 @@ def audit_page(audit: AuditReport) -> Page:
         )
     table = _audit_table(audit)
     verdict, learners = _verdict(audit), (*_learners(audit), _account(audit))
+    words = Words((verdict, *learners), Medium.TERMINAL)
+    drawn = Figure(make=lambda: audit_panels(content), caption="Striped: the claim.")
     return Page(
         title=f"Audit: {audit.mechanism}",
         lead=f"{audit.records:,} records, {audit.calls:,} runs of the mechanism",
@@ -52,15 +54,7 @@ def audit_page(audit: AuditReport) -> Page:
         ),
         sections=(
             Section(title="The claim", blocks=(Words((question, DP), Medium.PAGES),)),
-            Section(
-                title="What was found",
-                blocks=(
-                    Words((verdict,), Medium.PAGES),
-                    table,
-                    Words((verdict, *learners), Medium.TERMINAL),
-                    Figure(make=lambda: audit_panels(content), caption="Striped: the claim."),
-                ),
-            ),
+            Section(title="What was found", blocks=(Words((verdict,), Medium.PAGES), table, words, drawn)),
             Section(title="The best attacks", blocks=(Words(learners, Medium.PAGES),)),
         ),
         words=(

@@ -143,6 +143,7 @@ def estimate_page(estimate: FlipEstimate) -> Page:
         head=("state", "share", f"{sure} interval"),
         rows=tuple((label, *_ranged(shares, n)) for n, label in enumerate(labels)),
     )
+    drawn = Figure(make=lambda: estimate_chart(estimate), caption="The same, drawn.")
     moves = Table(
         caption="How often each state follows each, with ranges",
         head=("state", *(f"then {label}" for label in labels)),
@@ -157,10 +158,7 @@ def estimate_page(estimate: FlipEstimate) -> Page:
         verdict=_not_estimable(estimate),
         opening=opening,
         sections=(
-            Section(
-                title="States",
-                blocks=(table, Figure(make=lambda: estimate_chart(estimate), caption="The same, drawn.")),
-            ),
+            Section(title="States", blocks=(table, drawn)),
             Section(title="Transitions", blocks=(moves, Words((words,)))),
         ),
         data=estimate.to_dict(),

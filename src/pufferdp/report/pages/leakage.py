@@ -186,24 +186,10 @@ def leakage_page(report: LeakageReport) -> Page:
         left=2,
     )
     none = tuple(f"{name}: {reason}." for name, reason in reasons.items())
-    return Page(
-        title="What a DP loss leaks",
-        opening=(title,),
-        sections=(
-            Section(
-                title="What leaks",
-                blocks=(
-                    table,
-                    Figure(make=lambda: leakage_bars(content)),
-                    Words(_sentences(report)),
-                    *_questions(report),
-                    *((Words(none, heading="No number:"),) if none else ()),
-                ),
-            ),
-        ),
-        data=content,
-        kind="leakage",
-    )
+    bars, sentences = Figure(make=lambda: leakage_bars(content)), Words(_sentences(report))
+    absent = (Words(none, heading="No number:"),) if none else ()
+    section = Section(title="What leaks", blocks=(table, bars, sentences, *_questions(report), *absent))
+    return Page(title="What a DP loss leaks", opening=(title,), sections=(section,), data=content, kind="leakage")
 
 
 def _questions(report: LeakageReport) -> tuple[Figure, ...]:

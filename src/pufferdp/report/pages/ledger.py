@@ -290,8 +290,7 @@ def budget_over_time(dataset: dict[str, Any], releases: list[dict[str, Any]]) ->
     layers.append(Rule(at=budget, label=f"budget, {number(budget)}", series=3))
     spent = dataset["spent_tau"] if flows else dataset["leakage"]
     since = f", {releases[0]['charged'][:10]} to {releases[-1]['charged'][:10]}" if releases else ""
-    count = f"{dataset['releases']:,} release{'s' * (dataset['releases'] != 1)}"
-    title = f"data set {dataset['dataset']}: {count}{since}"
+    title = f"data set {dataset['dataset']}: {_count(dataset, 'release')}{since}"
     return Chart(
         title=title,
         x=Axis(name="releases, in order", low=0.5, high=max(dataset["releases"], 1) + 0.5, whole=True),

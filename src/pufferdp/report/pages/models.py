@@ -32,17 +32,12 @@ def model_page(model: Model) -> Page:
             tables.append(_table(model, key, value, shape))
         elif key not in ("states", "fitted"):
             facts.append((key, value_text(value)))
-    return Page(
-        title="A model",
-        sections=(
-            Section(title="The model", blocks=(Words((repr(model), *_origin(model.fitted))), *tables)),
-            Section(
-                title="Its file", blocks=(Table(caption="The rest of its file", head=("key", "value"), rows=(*facts,)),)
-            ),
-        ),
-        data=content,
-        kind="model",
+    rest = Table(caption="The rest of its file", head=("key", "value"), rows=tuple(facts))
+    sections = (
+        Section(title="The model", blocks=(Words((repr(model), *_origin(model.fitted))), *tables)),
+        Section(title="Its file", blocks=(rest,)),
     )
+    return Page(title="A model", sections=sections, data=content, kind="model")
 
 
 def _origin(fitted: dict[str, Any] | None) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.assess.surroundings import Output, Surroundings, surroundings
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
-from pufferdp.bounds.redaction.design import runs_of
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.reading import columns_text
 from pufferdp.publish.redaction.certificate import knows_text, statement
@@ -162,9 +162,9 @@ def redaction_map(redaction: Redaction, output: Output | None = None) -> Panels:
 def _regions(around: Surroundings) -> tuple[Layer, ...]:
     """Always redacted dark, some values pale, released plain; private rows striped."""
     return (
-        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="shade") for run in runs_of(around.always)),
-        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="pale") for run in runs_of(around.sometimes)),
-        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="hatched") for run in runs_of(around.all_private)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="shade") for run in _runs(around.always)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="pale") for run in _runs(around.sometimes)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="hatched") for run in _runs(around.all_private)),
     )
 
 
@@ -231,6 +231,12 @@ def _influence(redaction: Redaction, around: Surroundings) -> Chart:
     )
 
 
+def _runs(places: Sequence[int]) -> list[list[int]]:
+    """Row numbers, those that follow each other together."""
+    numbered = itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0])
+    return [[place for _, place in run] for _, run in numbered]
+
+
 def _listed(places: Sequence[int]) -> str:
     """Row numbers in words: 4 to 7, 9."""
-    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs_of(places)) or "none"
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in _runs(places)) or "none"
