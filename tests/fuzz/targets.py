@@ -21,9 +21,10 @@ import pandas as pd
 from numpy.random import default_rng
 
 from pufferdp import Ledger, MarkovChain, PufferdpError, Query, Series, load_model, load_models, release, verify
-from pufferdp.apps.web.app import JOBS, NAMED, Page
+from pufferdp.apps.web.app import NAMED, Page
 from pufferdp.apps.web.inputs import Inputs
-from pufferdp.apps.web.jobs import JOBS as WORK
+from pufferdp.apps.web.jobs import JOBS
+from pufferdp.apps.web.requests import REQUESTS
 from pufferdp.apps.web.session import SessionModel
 from pufferdp.assess.audit.mechanisms.ours import known_mechanism
 from pufferdp.assess.privacy import read_profile
@@ -167,7 +168,7 @@ def _request(content: bytes, folder: Path) -> None:
     try:
         asked = json.loads(content)
         job, body = asked["job"], json.dumps(asked["body"])
-        page, request = _page(), JOBS[job].model_validate_json(body)
+        page, request = _page(), REQUESTS[job].model_validate_json(body)
     except (ValueError, RecursionError, LookupError, TypeError):  # pydantic's is a ValueError: an answer of 400
         return
     arguments, inputs = request.to_dict(), Inputs()
@@ -177,12 +178,12 @@ def _request(content: bytes, folder: Path) -> None:
     inputs.keep(needs, list(needs))
     given, finish = page._with_ledger(job, arguments), page._finish(job, arguments)
     if job != "audit":  # it takes the seconds that it is told
-        json.dumps(finish(WORK[job](inputs, _Silent(), **given)), allow_nan=False, ensure_ascii=False).encode()
+        json.dumps(finish(JOBS[job](inputs, _Silent(), **given)), allow_nan=False, ensure_ascii=False).encode()
 
 
 READING = {"column": "s", "order": "t"}
 ON_DATA = {"data": "x", "model": "m", "reading": READING, "epsilon": 1.0}
-REQUESTS = (
+BODIES = (
     ("values", {"data": "x", "column": "s"}),
     ("fit", {"data": "x", "reading": READING, "bins": None, "confidence": None}),
     ("plan", {**ON_DATA, "query": "count:a", "clip": None, "adversary": "bdp", "length": None}),
@@ -374,7 +375,7 @@ def targets() -> dict[str, Target]:
             ),
             cost=4,
         ),
-        "page": Target(_request, contents=tuple({"job": job, "body": body} for job, body in REQUESTS), cost=20),
+        "page": Target(_request, contents=tuple({"job": job, "body": body} for job, body in BODIES), cost=20),
         "secret": Target(
             _text(lambda text: SegmentSecret.parse(text, STEPPED, 100)),
             (b"ever:a:3..7", b"all:2..9", b"ever:b:2024-05-03", b"all:2024-05-03T08:00..2024-05-03T09:00"),

@@ -13,21 +13,24 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.scratch import scratch
+from pufferdp.basics.words import quoted_value
 
 _LEDGER_FILES: Final = ("", "-wal", "-shm", "-journal")
 """What SQLite has beside a database."""
 _UNLINKABLE: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """How a file system says that it has no hard links."""
-_BLOCK: Final = 1 << 20
 _USUAL: Final = 1 << 14
 """Bytes that a place must have space for: an answer with its certificate takes 4,000 to 12,000."""
 T = TypeVar("T")
+_quoted: Final = partial(quoted_value, most=200)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +120,9 @@ def check_place(
         return place
     except OSError as error:
         reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
-        raise ParameterError(f"{name} is {_cut(text)}, which cannot be written: {reason}", value=path) from None
+        raise ParameterError(f"{name} is {_quoted(text)}, which cannot be written: {reason}", value=path) from None
     except ValueError:
-        raise ParameterError(f"{name} is {_cut(text)}, which is not a possible file name", value=path) from None
+        raise ParameterError(f"{name} is {_quoted(text)}, which is not a possible file name", value=path) from None
 
 
 def check_apart(places: Sequence[Place]) -> None:
@@ -134,11 +137,7 @@ def check_apart(places: Sequence[Place]) -> None:
 
 def check_streams(sources: Mapping[str, Sequence[str]], ledger: str | None) -> None:
     """Refuse a stdout or stderr that goes into a file that is read, as with >> books.db."""
-    for handle, name in ((1, "stdout"), (2, "stderr")):
-        try:
-            there = os.fstat(handle)
-        except OSError:
-            continue
+    for name, there in _streams().items():
         for what, files in {**sources, "the ledger": _ledger_files(ledger)}.items():
             for file in files if stat.S_ISREG(there.st_mode) else ():
                 status = _status(Path(file))
@@ -237,10 +236,10 @@ def normalised_name(name: str) -> str:
 def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, device: bool) -> Place:
     given = Path(text)
     if not text or not given.name or text.endswith(("/", os.sep)) or given.is_dir():
-        raise ParameterError(f"{name} is {_cut(text)}, which is a folder; name a file in it", value=text)
+        raise ParameterError(f"{name} is {_quoted(text)}, which is a folder; name a file in it", value=text)
     if endings and not given.name.lower().endswith(endings):
         raise ParameterError(
-            f"{name} is {_cut(text)}; its name must end in "
+            f"{name} is {_quoted(text)}; its name must end in "
             f"{', '.join(endings[:-1])}{' or ' * (len(endings) > 1)}{endings[-1]}",
             value=text,
         )
@@ -248,22 +247,23 @@ def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, devi
     if there is not None and not stat.S_ISREG(there.st_mode):
         if not stat.S_ISCHR(there.st_mode) or not device:
             raise ParameterError(
-                f"{name} is {_cut(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or use "
+                f"{name} is {_quoted(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or use "
                 "to_dict()",
                 value=text,
             )
         if not os.access(given, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return Place(name=name, path=text, target=given, overwrite=overwrite, device=True)
-    if there is not None and _is_stream(there):
+    if there is not None and any(os.path.samestat(there, stream) for stream in _streams().values()):
         raise ParameterError(
-            f"{name} is {_cut(text)}, where stdout or stderr goes; name another file, or use to_dict()",
+            f"{name} is {_quoted(text)}, where stdout or stderr goes; name another file, or use to_dict()",
             value=text,
         )
     target = Path(os.path.realpath(given))
     if not target.parent.is_dir():
         raise ParameterError(
-            f"{name} is {_cut(text)}, but there is no folder {_cut(str(target.parent))}; make it first", value=text
+            f"{name} is {_quoted(text)}, but there is no folder {_quoted(str(target.parent))}; make it first",
+            value=text,
         )
     return Place(name=name, path=text, target=target, overwrite=overwrite)
 
@@ -273,12 +273,12 @@ def _refuse_sources(place: Place, sources: Mapping[str, Sequence[str]], ledger: 
         return
     for what, files in sources.items():
         if any(_same_place(place.target, Path(file)) for file in files):
-            raise ParameterError(f"{place.name} is {_cut(place.path)}, which is {what} itself; name another file")
+            raise ParameterError(f"{place.name} is {_quoted(place.path)}, which is {what} itself; name another file")
     if any(_same_place(place.target, Path(file)) for file in _ledger_files(ledger)):
-        raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
+        raise ParameterError(f"{place.name} is {_quoted(place.path)}, which belongs to the ledger; name another file")
     if _status(place.target) is not None and not place.overwrite:
         raise ParameterError(
-            f"{place.name} is {_cut(place.path)}, which already exists; name another file, or use overwrite=True",
+            f"{place.name} is {_quoted(place.path)}, which already exists; name another file, or use overwrite=True",
             value=place.path,
         )
 
@@ -294,8 +294,6 @@ def _same_place(one: Path, other: Path) -> bool:
     first, second = _status(one), _status(other)
     if first is not None and second is not None:
         return os.path.samestat(first, second)
-    if one == other:
-        return True
     if normalised_name(one.name) != normalised_name(other.name):
         return False
     above, below = _status(one.parent), _status(other.parent)
@@ -309,7 +307,10 @@ def _allocated_file(target: Path, size: int) -> Iterator[Path]:
     beside = _beside(target)
     try:
         with beside.open("xb") as file:
-            _allocate(file.fileno(), size)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+            else:
+                file.writelines(repeat(bytes(2**20), size // 2**20 + 1))
         yield beside
     finally:
         with suppress(OSError):
@@ -325,15 +326,6 @@ def _endings(name: str) -> str:
     return "".join(Path(name).suffixes[-2:])[-16:]
 
 
-def _allocate(handle: int, size: int) -> None:
-    """Have so many bytes of a new file on disk."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(handle, 0, max(size, 1))
-        return
-    for begin in range(0, size, _BLOCK):
-        os.write(handle, bytes(min(_BLOCK, size - begin)))
-
-
 def _status(path: Path) -> os.stat_result | None:
     """What is there, links followed; None where nothing is."""
     try:
@@ -342,17 +334,14 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _is_stream(status: os.stat_result) -> bool:
-    for handle in (1, 2):
+def _streams() -> dict[str, os.stat_result]:
+    """Where stdout and stderr go, those that are open."""
+    statuses = {}
+    for handle, name in ((1, "stdout"), (2, "stderr")):
         with suppress(OSError):
-            if os.path.samestat(status, os.fstat(handle)):
-                return True
-    return False
+            statuses[name] = os.fstat(handle)
+    return statuses
 
 
 def _kind(mode: int) -> str:
     return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-
-
-def _cut(text: str) -> str:
-    return repr(text if len(text) <= 200 else text[:200] + "…")

@@ -15,11 +15,11 @@ import numpy as np
 from pufferdp.basics.errors import DataError, ValuesError
 from pufferdp.basics.frames import csv_text
 from pufferdp.basics.words import shorten
-from pufferdp.data.expressions import MISSING, UNKNOWN
+from pufferdp.data.expressions import MISSING, UNKNOWN, check_distance
 from pufferdp.data.layout import Coding, Layout, check_row_order, columns_of, hides_values, read_distance
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS, check_line
-from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, moment_text, read_ends, read_last, read_moment
+from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, moment_text, read_ends, read_moment, read_segment
 from pufferdp.data.rewrite import Codes
 from pufferdp.data.times import SAMPLE, all_times
 from pufferdp.models.chain import Move
@@ -208,9 +208,7 @@ class _Places:
         except DataError:
             message = f"{layout.order!r} begins with {shown(text)}, which is not a number, a date or a time"
             raise DataError(message, value=text) from None
-        self._first, self._last = read_moment(layout.first, self.unit), read_last(layout.last, self.unit)
-        if self._first is not None and self._last is not None and self._first > self._last:
-            raise DataError(f"the segment goes {layout.segment}; its first place must come first", value=layout.segment)
+        self._first, self._last = read_segment(layout.first, layout.last, self.unit)
 
 
 @dataclass
@@ -252,14 +250,8 @@ class _Links:
         """The model's step in the unit of the order: nanoseconds for times."""
         if self._layout.step is None:
             return None
-        step, unit = read_distance(self._layout.step, "step"), self._places.unit
-        if step.is_duration == (unit == "number"):
-            held = "numbers" if unit == "number" else "times"
-            raise DataError(
-                f"the model's step is {step.text}, and {self._layout.order!r} holds {held}; use a model whose step is "
-                "measured as the order is",
-                value=step.text,
-            )
+        step = read_distance(self._layout.step, "step")
+        check_distance(self._places.unit != "number", self._layout.order, step)
         return step.amount * 1000 if step.is_duration else step.amount
 
     def _distance(self, last: _LastRecord, place: Moment, step: Fraction | None) -> int:

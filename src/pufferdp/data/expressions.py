@@ -202,10 +202,9 @@ def _far(table: Table, gap: Distance) -> nw.Expr:
     return (distance - float(min(gap.amount, Fraction(2) ** 1000))) > nw.col("order").abs() * 2.0**-51
 
 
-def check_distance(table: Table, distance: Distance) -> None:
-    """A duration needs times, a bare number needs numbers."""
-    timed = table.ticks in ("us", "ns")
-    name, text, order = distance.name, distance.text, table.layout.order
+def check_distance(timed: bool, order: str | None, distance: Distance) -> None:
+    """A duration needs an order column with times, a bare number one with numbers."""
+    name, text = distance.name, distance.text
     whose = "the model's step" if name == "step" else name
     if distance.is_duration and not timed:
         raise DataError(

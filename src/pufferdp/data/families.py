@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from pufferdp.basics.arrays import exact_sum
 from pufferdp.basics.errors import DataError, ValuesError
-from pufferdp.basics.words import rows_text, shorten
+from pufferdp.basics.words import shorten
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Columns, Counts, Layout, hides_values
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.series import Series, open_series
-from pufferdp.data.sources import Frame, Source, doubles, open_source, rows
+from pufferdp.data.sources import Frame, Source, doubles, need_values, open_source, rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,24 +125,15 @@ def _numbers(frame: Frame, column: str, by: str | None) -> Frame:
     if "id" in schema:
         picked.append(nw.col("id"))
     frame = frame.select(*picked)
-    count, missing = nw.len(), nw.col("value").is_null().cast(nw.Int64).sum()
-    ((row_count, lacking),) = rows(frame.select(count.alias("rows"), missing.alias("missing")))
-    if not row_count:
+    if not rows(frame.head(1)):
         raise DataError("the data has no rows; at least one family is needed")
-    if lacking:
-        raise DataError(
-            f"{column!r} is missing in {rows_text(lacking)}; every record needs its number: fill it in, "
-            "or leave the whole family out"
-        )
+    rule = "every record needs its number: fill it in, or leave the whole family out"
+    need_values(frame, "value", repr(column), rule)
     strange = frame.filter(_number().is_null() | ~_number().is_finite())
     for (value_found,) in rows(strange.select("value").head(1)):
         raise ValuesError(f"{shown(value_found)} in {column!r} is not a finite number; correct it", value=value_found)
     if by is not None:
-        ((nobody,),) = rows(frame.select(nw.col("person").is_null().cast(nw.Int64).sum().alias("nobody")))
-        if nobody:
-            raise DataError(
-                f"the column {by!r} is missing in {rows_text(nobody)}; every row must belong to a family: fill it in"
-            )
+        need_values(frame, "person", f"the column {by!r}", "every row must belong to a family: fill it in")
     return frame
 
 
@@ -151,12 +142,7 @@ def _check_ids(frame: Frame, id: str, by: str | None, records: Sequence[str]) ->
     compared = comparable(frame.collect_schema()["id"], "id", id, "ids")
     family = [] if by is None else ["person"]
     frame = frame.select(*family, compared.value.alias("id"), compared.key.alias("key"))
-    ((missing,),) = rows(frame.select(nw.col("id").is_null().cast(nw.Int64).sum().alias("missing")))
-    if missing:
-        raise DataError(
-            f"the id column {id!r} is missing in {rows_text(missing)}; every row must say which record it is: "
-            "fill it in"
-        )
+    need_values(frame, "id", f"the id column {id!r}", "every row must say which record it is: fill it in")
     keys = keys_of(records, text=compared.text, what="records")
     which: nw.Expr = nw.lit(UNKNOWN, nw.Int64)
     if keys:

@@ -191,6 +191,15 @@ def read_last(text: Any, unit: str) -> Moment | None:
     return moment + DAY - 1
 
 
+def read_segment(first: Any, last: Any, unit: str) -> tuple[Moment | None, Moment | None]:
+    """The ends of a segment as a user typed them; rejects one that ends before it begins."""
+    low, high = read_moment(first, unit), read_last(last, unit)
+    if low is not None and high is not None and low > high:
+        words = segment_words(first, last)
+        raise DataError(f"the segment goes {words}; its first place must come first", value=words)
+    return low, high
+
+
 def read_ends(first: Any, last: Any, units: Iterable[str] = UNITS) -> tuple[str, Moment | None, Moment | None]:
     """The first unit in which both ends of a time range can be read, and the ends in that unit."""
     for unit in units:

@@ -32,7 +32,7 @@ from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, hides_values, read_distance
 from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
-from pufferdp.data.sources import Frame, Source, arrays, rows
+from pufferdp.data.sources import Frame, Source, arrays, need_values, rows
 from pufferdp.data.tables import Table, open_table
 
 MOST_STATES = 10_000
@@ -48,9 +48,9 @@ def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
     """Open a file or a frame; columns and their types are checked now, records when they are counted."""
     table = open_table(source, layout, rows)
     if layout.restart is not None:
-        check_distance(table, read_distance(layout.restart, "restart"))
+        check_distance(table.timed, layout.order, read_distance(layout.restart, "restart"))
     if layout.step is not None and layout.order is not None:
-        check_distance(table, read_distance(layout.step, "step"))
+        check_distance(table.timed, layout.order, read_distance(layout.step, "step"))
     return Series(table)
 
 
@@ -199,7 +199,7 @@ class Series:
         With ``numbers`` also the number of each. This brings records to Python, as ``states`` does. Only for a coding
         that was counted: what ``counts`` refuses is not looked for again.
         """
-        timed = self.table.ticks in ("us", "ns")
+        timed = self.table.timed
         more = {"ticks": nw.col("order")} if timed else {}
         if numbers:
             assert coding.bins is not None
@@ -225,8 +225,10 @@ class Series:
         With ``clip`` also its number, clipped. This brings records to Python, as ``states`` does. Only for a coding
         that was counted: what ``counts`` refuses is not looked for again.
         """
-        layout, timed = self.layout, self.table.ticks in ("us", "ns")
-        self._refuse_no_group()
+        layout, timed = self.layout, self.table.timed
+        if layout.group is not None:
+            rule = "every row must belong to a group: fill it in or drop those rows"
+            need_values(self.table.frame, "category", f"the column {layout.group!r}", rule)
         more = {"ticks": nw.col("order")} if timed else {}
         more |= {} if clip is None else {"clipped": nw.col("number").clip(*clip)}
         more |= {} if layout.group is None else {"group": nw.col("category")}
@@ -245,19 +247,6 @@ class Series:
             ends=(int(low), int(high)) if timed else (0, 0),
             numbers=None if clip is None else np.clip(of["clipped"].astype(np.float64), *clip),
         )
-
-    def _refuse_no_group(self) -> None:
-        """Refuse a row that belongs to no group."""
-        group = self.layout.group
-        if group is None:
-            return
-        ((lost,),) = rows(self.table.frame.select(nw.col("category").is_null().cast(nw.Int64).sum()))
-        if lost:
-            raise DataError(
-                f"the column {group!r} is missing in {rows_text(lost)}; every row must belong to a group: fill it in "
-                "or drop those rows",
-                value=group,
-            )
 
     @reading()
     def found_states(self) -> tuple[str, ...]:
@@ -441,7 +430,7 @@ class Series:
         """The same by person ("" where nobody is distinguished)."""
         frame, tally, *_ = self._tally(coding, None)
         long = read_distance(period, "period")
-        check_distance(self.table, long)
+        check_distance(self.table.timed, self.layout.order, long)
         out: dict[str, dict[tuple[int, int, int, int], int]] = {}
         for x, y, steps, slot, count, *person in rows(
             slot_moves(self.table, frame, tally.get(MISSING, 0) > 0, long, slots)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
-from pufferdp.basics.words import a_kind, is_address
+from pufferdp.basics.words import a_kind, is_address, rows_text
 from pufferdp.data import databases, files
 from pufferdp.data.layout import Columns, check_columns, check_row_order
 from pufferdp.data.memory import MemoryFile
@@ -87,6 +87,13 @@ def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
 def integers(frame: Frame) -> list[NDArray[np.int64]]:
     """Bring whole columns of integers to Python."""
     return [column.astype(np.int64) for column in arrays(frame).values()]
+
+
+def need_values(frame: Frame, column: str, name: str, rule: str) -> None:
+    """Refuse rows in which a column is missing, by what it is called and what every row must have."""
+    ((missing,),) = rows(frame.select(nw.col(column).is_null().cast(nw.Int64).sum().alias("missing")))
+    if missing:
+        raise DataError(f"{name} is missing in {rows_text(missing)}; {rule}")
 
 
 def doubles(frame: Frame) -> list[NDArray[np.float64]]:

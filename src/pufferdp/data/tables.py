@@ -16,7 +16,7 @@ from pufferdp.basics.words import quoted_value
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Layout, column_pair, columns_of, duration_text
 from pufferdp.data.matching import comparable, pair_of, person_of, words
-from pufferdp.data.ranges import Moment, read_last, read_moment, segment_words
+from pufferdp.data.ranges import Moment, read_segment
 from pufferdp.data.sources import Frame, Source, open_source
 from pufferdp.data.sources import rows as rows_of
 
@@ -48,7 +48,12 @@ class Table:
     @property
     def unit(self) -> str:
         """What ranges of the order are measured in: one of ``ranges.UNITS``."""
-        return "number" if self.ticks not in ("us", "ns") else "utc" if self.aware else "time"
+        return "number" if not self.timed else "utc" if self.aware else "time"
+
+    @property
+    def timed(self) -> bool:
+        """Whether the order column holds times."""
+        return self.ticks in ("us", "ns")
 
     @property
     def people(self) -> list[str]:
@@ -63,10 +68,7 @@ class Table:
 
     def inside(self, first: Any, last: Any) -> nw.Expr:
         """Whether a row has a place in a segment of the order, both ends included."""
-        low, high = read_moment(first, self.unit), read_last(last, self.unit)
-        if low is not None and high is not None and low > high:
-            words = segment_words(first, last)
-            raise DataError(f"the segment goes {words}; its first place must come first", value=words)
+        low, high = read_segment(first, last, self.unit)
         step = 1000 if self.ticks == "us" else 1
         inside = ~self.lost
         if low is not None:
@@ -80,7 +82,7 @@ class Table:
 
     def moment(self, order: Any) -> Moment:
         """An order value as ranges have it."""
-        if self.ticks in ("us", "ns"):
+        if self.timed:
             return int(order) * (1000 if self.ticks == "us" else 1)
         whole = self.exact or (float(order).is_integer() and abs(order) < 2**53)
         return int(order) if whole else float(order)
@@ -96,13 +98,13 @@ class Table:
 
     def distance(self, distance: Any) -> str | float:
         """A distance along the order, as it is written in a model or on a command line."""
-        if self.ticks not in ("us", "ns"):
+        if not self.timed:
             return int(distance) if self.exact or float(distance).is_integer() else float(distance)
         return duration_text(Fraction(int(distance), 1000 if self.ticks == "ns" else 1))
 
     def order_text(self, order: Any) -> str:
         """An order value as it was in the data."""
-        if self.ticks not in ("us", "ns"):
+        if not self.timed:
             return f"{order:.15g}" if isinstance(order, float) else str(order)
         microseconds, rest = divmod(int(order), 1000 if self.ticks == "ns" else 1)
         try:

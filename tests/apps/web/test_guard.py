@@ -220,7 +220,6 @@ def test_an_error_of_the_page_itself_is_told_without_its_words(
         yield "done", {"answer": 1}
 
     monkeypatch.setattr(workers.Worker, "run", done)
-    monkeypatch.setattr(page.Workers, "warm", lambda self: None)
     if where == "a request":
         monkeypatch.setattr(page.Page, "_with_ledger", fail)
     else:

@@ -127,7 +127,7 @@ def breaks_at_the_third(row, seen=[]):  # noqa: B006
         (lambda row: [], "call 1 gave back 0 numbers; from 1 to 10,000 are expected"),
         (lambda row: np.zeros(1_000_000), "call 1 gave back 1,000,000 numbers; from 1 to 10,000 are expected"),
         (lambda row: np.zeros((2, 2)), "call 1 gave back an array of shape (2, 2) and type float64; a number, or"),
-        (lambda row: None, "call 1 gave back nothing (None); a number, or a list of numbers is expected"),
+        (lambda row: None, "call 1 gave back None; a number, or a list of numbers is expected"),
         (lambda row: "x" * 99, f"call 1 gave back the text '{'x' * 40}'"),
         (lambda row: [1, "a"], "call 1 gave back a list of 2 items"),
         (lambda row: [[1], [1, 2]], "call 1 gave back a list of 2 items"),

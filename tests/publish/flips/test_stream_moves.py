@@ -142,7 +142,7 @@ def test_times_of_a_stream_are_compared_with_the_step(
 
 
 def test_numbers_do_not_go_with_a_step_of_time() -> None:
-    with pytest.raises(DataError, match="the model's step is 5min, and 't' holds numbers"):
+    with pytest.raises(DataError, match="the model's step is 5min but 't' holds numbers"):
         stream("t,state\n1,rest\n2,rest\n", ACTIVITY, order="t")
 
 

@@ -26,12 +26,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pufferdp.apps.flags import flags
-from pufferdp.apps.web import commands, requests
+from pufferdp.apps.web import commands
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.connections import SLOW, PromptProtocol, body_time
 from pufferdp.apps.web.guard import Guard, broken_words, new_token
+from pufferdp.apps.web.requests import REQUESTS
 from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
-from pufferdp.apps.web.workers import Workers
+from pufferdp.apps.web.workers import Worker
 from pufferdp.basics import scratch
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
 from pufferdp.basics.unexpected import stack_text
@@ -46,8 +47,6 @@ KINDS: Final = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-CHARGED: Final = ("release", "redact", "table", "flip", "flow")
-"""Work that a ledger is charged for."""
 NAMED: Final = ("data", "model", "certificate")
 """What a request names by its key."""
 Finish = Callable[[dict[str, Any]], dict[str, Any]]
@@ -59,10 +58,11 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        warm = asyncio.create_task(page.workers.by_name["plan"].ready())
+        started = asyncio.gather(*(worker.ready() for worker in page.workers.values()))
         yield
-        await warm
-        await page.workers.close()
+        await started
+        for worker in page.workers.values():
+            await worker.close()
 
     routes = [
         Route("/", page.index),
@@ -90,39 +90,18 @@ def _too_slow(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "The request came too slowly."}, 408, headers={"connection": "close"})
 
 
-JOBS: Final[dict[str, type[requests.JobRequest]]] = {
-    "values": requests.ValuesRequest,
-    "fit": requests.FitRequest,
-    "plan": requests.PlanRequest,
-    "errors": requests.PlanRequest,
-    "release": requests.ReleaseRequest,
-    "leakage": requests.LeakageRequest,
-    "series": requests.SeriesRequest,
-    "design": requests.DesignRequest,
-    "redact": requests.RedactRequest,
-    "table_plan": requests.TablePlanRequest,
-    "table": requests.TableRequest,
-    "flip_plan": requests.FlipPlanRequest,
-    "flip": requests.FlipRequest,
-    "estimate": requests.EstimateRequest,
-    "flow_plan": requests.FlowPlanRequest,
-    "flow": requests.FlowRequest,
-    "stream": requests.StreamRequest,
-    "audit": requests.AuditRequest,
-    "ledger": requests.LedgerRequest,
-    "ledger_verify": requests.LedgerRequest,
-}
-"""What the request of each kind of work must hold."""
 PLANS: Final = ("plan", "table_plan", "flip_plan", "flow_plan")
 SLOW_JOBS: Final = ("errors", "leakage", "design", "stream", "audit")
-"""Work that a process does which stands back behind the others."""
+"""What takes longest: where processors are scarce, its process gets a tenth of what one of the others gets."""
 
 
 class Page:
     """Answers what the guard lets through."""
 
     def __init__(self, ledger: str | None) -> None:
-        self.ledger, self.session, self.workers = ledger, Session(), Workers()
+        self.ledger, self.session = ledger, Session()
+        # One for each kind of work, so that moving a slider does not wait for a file that is being read.
+        self.workers = {"plan": Worker(), "work": Worker(), "side": Worker(nice=10)}
         self._shown_ledger = None if ledger is None else redacted_url(ledger)
         # A closed list read once: no path that is asked for ever reaches the disk.
         self.assets = dict(_walk("static"))
@@ -185,14 +164,14 @@ class Page:
     async def do(self, request: Request) -> Response:
         """Work that is asked for in JSON; what it says comes line by line."""
         name = request.path_params["job"]
-        if name not in JOBS:
+        if name not in REQUESTS:
             return _not_found(request, KeyError(name))
         body = await _body(request, LARGEST_REQUEST)
         if body is None:
             return JSONResponse({"error": "The request is too large."}, 413)
         worker = "plan" if name in PLANS else "side" if name in SLOW_JOBS else "work"
         try:
-            arguments = JOBS[name].model_validate_json(body).to_dict()
+            arguments = REQUESTS[name].model_validate_json(body).to_dict()
             keys = {key: arguments[key] for key in NAMED if arguments.get(key) is not None}
             needs = self.session.needs(**keys)
             if arguments.get("data") is not None and "reading" in arguments and arguments["reading"] is None:
@@ -206,15 +185,13 @@ class Page:
 
     def _with_ledger(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""
-        if job in CHARGED:
+        if "dataset" in arguments:
             return arguments | {"ledger": self.ledger if arguments["dataset"] is not None else None}
-        if job == "ledger" or job == "ledger_verify":
-            if self.ledger is None:
-                raise DataError("no ledger is open")
-            return {"place": self.ledger} | (
-                {"head": None} if job == "ledger_verify" else {"theme": arguments["theme"]}
-            )
-        return arguments
+        if not job.startswith("ledger"):
+            return arguments
+        if self.ledger is None:
+            raise DataError("no ledger is open")
+        return {"place": self.ledger} | ({"head": None} if job == "ledger_verify" else arguments)
 
     def _finish(self, job: str, arguments: dict[str, Any]) -> Finish:
         """What becomes of a result: things to download are kept, and the same by command line is added."""
@@ -251,7 +228,7 @@ class Page:
             result = finish(result)
             if job in commands.SCRIPTS:
                 place = {**arguments, "ledger": self._shown_ledger}
-                result["commands"] = commands.SCRIPTS[job](place, model, data, result.get("lengths", ()))
+                result["commands"] = commands.script_of(job, place, model, data, result.get("lengths", ()))
             if "files" in result:
                 files = {name: _text(content) for name, content in result.pop("files").items()}
                 result = _with_downloads(session, result, files)
@@ -271,10 +248,8 @@ class Page:
     def _job_lines(
         self, worker: str, job: str, arguments: dict[str, Any], needs: Mapping[str, object], finish: Finish
     ) -> Response:
-        self.workers.warm()
-
         async def lines() -> AsyncGenerator[bytes]:
-            async with aclosing(self.workers.by_name[worker].run(job, arguments, needs)) as messages:
+            async with aclosing(self.workers[worker].run(job, arguments, needs)) as messages:
                 async for kind, value in messages:
                     try:
                         if kind in ("done", "part") and value is not None:

@@ -80,4 +80,4 @@ def audit(inputs: Inputs, progress: JobContext, *, model: str, theme: str, **arg
     }
 
 
-JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {"leakage": leakage, "stream": stream, "audit": audit}
+JOBS: Final[tuple[Callable[..., dict[str, Any]], ...]] = (leakage, stream, audit)

@@ -22,14 +22,19 @@ MOST_CHAINS: Final = 500
 
 
 Request = dict[str, Any]
-Given = SessionModel | None
 Chains = Sequence[Sequence[int]]
 
 
 @dataclass
 class Script:
-    """Lines of both languages, side by side."""
+    """Lines of both languages, side by side, for a request of the page."""
 
+    request: Request
+    model: SessionModel | None = None
+    data: str | None = None
+    """The name of the file that the request is about."""
+    lengths: Chains = ()
+    """Lengths of the chains in it, and how many have each."""
     shell: list[str] = field(default_factory=list)
     python: list[str] = field(default_factory=lambda: ["import pufferdp", ""])
 
@@ -62,119 +67,146 @@ class Script:
         self.run(verb, place, **options)
         self.call("found", function, "model", **options)
 
-    def publish(self, verb: str, place: str, data: str, files: dict[str, str], **options: object) -> None:
-        """Add a command and a call that publish something from data; ``files`` are written by the command alone."""
-        self.run(verb, data, model=place, **options, **files)
-        self.call("made", verb, repr(data), "model=model", **options)
+    def plan(self, function: str, place: str, /, **options: object) -> None:
+        """Add a plan, where the chains can be listed; otherwise say why there is none."""
+        size = self._size()
+        if len(size.get("lengths", ())) <= MOST_CHAINS:
+            self.run("plan", place, **({"query": "flow"} if function == "plan_flow" else {}), **size, **options)
+            self.call("found", function, "model", **size, **options)
+            return
+        for lines in (self.shell, self.python):
+            lines.append("# plan would need the length of every chain here; release counts them itself")
+
+    def publish(self, verb: str, place: str, files: dict[str, str], **options: object) -> None:
+        """Add a command and a call that publish something from the data; ``files`` are for the command alone."""
+        named = self.request.get("dataset")
+        options |= {"ledger": self.request.get("ledger") if named else None, "dataset": named}
+        self.run(verb, self.data, model=place, **options, **files)
+        self.call("made", verb, repr(self.data), "model=model", **options)
 
     def check(self, file: str) -> None:
         """Verify what was published."""
         self.run("verify", file)
         self.python.append("print(pufferdp.verify(made.certificate).valid)")
 
+    def place(self, data: str | None = None) -> str:
+        """Where the model lies, after the lines that bring it: the demo's, a fit, or a file that is there."""
+        model = self.model
+        assert model is not None
+        if any(name is not None and name.startswith(TOUR + "/") for name in (data, model.name)):
+            self.shell.append(f"pufferdp demo --out {TOUR} --overwrite")
+        if model.fit is None:
+            self.python.append(f"model = pufferdp.load_model({model.name!r})")
+            return model.name
+        more = {**_reading(model.fit), **{name: model.fit[name] for name in ("bins", "confidence")}}
+        self.run("fit", model.fit["source"], **more, out=model.name)
+        self.call("fitted", "fit", repr(model.fit["source"]), **more)
+        self.python[-1] = "model = fitted.model"
+        return model.name
 
-def plan(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+    def asked(self, *names: str) -> dict[str, Any]:
+        """What was asked for, by name; the usual adversary goes without saying."""
+        given = {name: self.request.get(name) for name in names}
+        if clip := given.get("clip"):
+            given["clip"] = tuple(clip)
+        if given.get("adversary") == "bdp":
+            given["adversary"] = None
+        return given
+
+    def _size(self) -> dict[str, Any]:
+        assert self.model is not None
+        if self.model.content["type"] not in CHAINS and "largest" not in self.model.content:
+            return {}  # other models know their records
+        if self.request["data"] is None:
+            return self.asked("length")
+        if len(self.lengths) == 1 and self.lengths[0][1] == 1:
+            return {"length": self.lengths[0][0]}
+        return {"lengths": [length for length, count in self.lengths for _ in range(count)]}
+
+
+def script_of(job: str, request: Request, model: SessionModel | None, data: str | None, lengths: Chains) -> Any:
+    """The command line and the Python for the result of a job."""
+    script = Script(request, model, data, lengths)
+    SCRIPTS[job](script)
+    return script.to_dict()
+
+
+def plan(script: Script) -> None:
     """What the tab for planning shows: plan, and with data release and verify."""
-    script = Script()
-    place, size = _model(script, model, data), _size(request, model, lengths)
-    asked = {name: request[name] for name in ("query", "epsilon")}
-    asked |= {"clip": _clip(request), "adversary": _adversary(request)}
-    if _fits(script, size):
-        script.ask("plan", "plan", place, **size, **asked)
-    if data is not None:
-        more = {**_reading(request), "id": request["id"], **asked, "mechanism": request.get("mechanism")}
-        files = {"out": "release.json", "report": "report.html"}
-        script.publish("release", place, data, files, **more, **_account(request))
+    place, asked = script.place(script.data), script.asked("query", "epsilon", "clip", "adversary")
+    script.plan("plan", place, **asked)
+    if script.data is not None:
+        more = {**_reading(script.request), **asked, **script.asked("id", "mechanism")}
+        script.publish("release", place, {"out": "release.json", "report": "report.html"}, **more)
         script.check("release.json")
-    return script.to_dict()
 
 
-def table(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def table(script: Script) -> None:
     """What the tab for tables shows: its plan, and with data the table and its check."""
-    script = Script()
-    place, size = _model(script, model, data), _size(request, model, lengths)
-    query = request["queries"] if len(request["queries"]) > 1 else request["queries"][0]
-    asked = {"query": query, "per": request["per"] or None, "clip": _clip(request), "epsilon": request["epsilon"]}
-    asked |= {"adversary": _adversary(request), "split": request["split"]}
-    tabled = asks_table(query, request["per"])
-    if _fits(script, size):
-        script.ask("plan", "plan_table" if tabled else "plan", place, **size, **asked)
-    if data is not None:
+    place, queries, per = script.place(script.data), script.request["queries"], script.request["per"] or None
+    query = queries if len(queries) > 1 else queries[0]
+    asked = {"query": query, "per": per, **script.asked("clip", "epsilon", "adversary", "split")}
+    tabled = asks_table(query, per)
+    script.plan("plan_table" if tabled else "plan", place, **asked)
+    if script.data is not None:
         out, certificate = ("table.csv", "table.certificate.json") if tabled else ("release.json", "release.json")
-        files = {"out": out, "report": "report.html"}
-        script.publish("release", place, data, files, **_reading(request), **_account(request), **asked)
+        script.publish("release", place, {"out": out, "report": "report.html"}, **_reading(script.request), **asked)
         script.check(certificate)
-    return script.to_dict()
 
 
-def flip(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def flip(script: Script) -> None:
     """What the tab for flips shows: the design, or with data the series, its check and what can be estimated."""
-    script = Script()
-    place = _model(script, model, data)
-    asked = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
-    if data is None:
-        script.run("flip", model=place, **asked, length=request["length"])
-        script.call("design", "design_flips", "model", **asked, length=request["length"])
-        return script.to_dict()
-    more = {**_reading(request), **asked, **_account(request), "out": "flipped.csv"}
-    script.publish("flip", place, data, {"certificate": "certificate.json"}, **more)
+    place, asked = script.place(script.data), script.asked("epsilon", "adversary")
+    if script.data is None:
+        script.run("flip", model=place, **asked, **script.asked("length"))
+        script.call("design", "design_flips", "model", **asked, **script.asked("length"))
+        return
+    more = {**_reading(script.request), **asked, "out": "flipped.csv"}
+    script.publish("flip", place, {"certificate": "certificate.json"}, **more)
     script.run("estimate", "flipped.csv", certificate="certificate.json")
     script.python.append('print(pufferdp.estimate("flipped.csv", made.certificate))')
-    return script.to_dict()
 
 
-def flow(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def flow(script: Script) -> None:
     """What the tab for flows shows: the plan, and with data the flow and its check."""
-    script = Script()
-    place, size = _model(script, model, data), _size(request, model, lengths)
-    asked = {name: request[name] for name in ("eta", "tau")}
-    asked |= {"privacy": None if request["privacy"] == "joint" else request["privacy"]}
-    if _fits(script, size):
-        script.run("plan", place, query="flow", **size, **asked)
-        script.call("plan", "plan_flow", "model", **size, **asked)
-    if data is not None:
+    place, asked = script.place(script.data), script.asked("eta", "tau", "privacy")
+    asked |= {"privacy": None} if asked["privacy"] == "joint" else {}
+    script.plan("plan_flow", place, **asked)
+    if script.data is not None:
         files = {"out": "flow.json", "report": "report.html"}
-        script.publish("flow", place, data, files, **_reading(request), **asked, **_account(request))
+        script.publish("flow", place, files, **_reading(script.request), **asked)
         script.check("flow.json")
-    return script.to_dict()
 
 
-def stream(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def stream(script: Script) -> None:
     """What the tab for streams shows."""
-    script = Script()
-    place = _model(script, model, None)
-    more, target, losses = {"length": request["length"], "adversary": _adversary(request)}, request["target"], None
+    place, more = script.place(), script.asked("length", "adversary")
+    target, losses = script.request["target"], None
     if target is None:
-        losses = request["losses"]
+        losses = script.request["losses"]
         script.call("found", "stream_leakage", "model", epsilons=losses[0] if len(losses) == 1 else losses, **more)
     else:
         script.call("found", "stream_budget", "model", target=target, **more)
     script.run("leakage", place, stream=losses, stream_target=target, **more)
-    return script.to_dict()
 
 
-def audit(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def audit(script: Script) -> None:
     """What the tab for audits shows."""
-    script = Script()
-    more = {name: request[name] for name in ("mechanism", "length", "dp_epsilon", "seconds")}
-    more |= {"adversary": _adversary(request), "clip": _clip(request)}
-    script.ask("audit", "audit_mechanism", _model(script, model, None), **more)
-    return script.to_dict()
+    more = script.asked("mechanism", "length", "dp_epsilon", "seconds", "adversary", "clip")
+    script.ask("audit", "audit_mechanism", script.place(), **more)
 
 
-def leakage(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def leakage(script: Script) -> None:
     """What the tab for leakage shows."""
-    script, place = Script(), "chain.json"
-    more = {name: request[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(request)}
-    if model is None:
-        rows = two_states(request["stay"])
+    place = "chain.json"
+    if script.model is None:
+        rows = two_states(script.request["stay"])
         chain = json.dumps({"type": "markov_chain", "transition": rows})
         script.shell.append(f"echo {shlex.quote(chain)} > {place}")
         script.python.append(f"model = pufferdp.MarkovChain(transition={rows!r})")
     else:
-        place = _model(script, model, None)
-    script.ask("leakage", "leakage_of", place, **more)
-    return script.to_dict()
+        place = script.place()
+    script.ask("leakage", "leakage_of", place, **script.asked("length", "dp_epsilon", "query", "adversary"))
 
 
 def two_states(stay: Sequence[float] | None) -> list[list[float]]:
@@ -183,27 +215,23 @@ def two_states(stay: Sequence[float] | None) -> list[list[float]]:
     return [[a, round(1 - a, 12)], [round(1 - b, 12), b]]
 
 
-def redaction(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+def redaction(script: Script) -> None:
     """What the tab for redaction shows: a design, or with data the redaction and its check."""
-    script = Script()
-    only_design = "keep" not in request and not any(isinstance(row, str) for row in request["private"])
-    source = None if only_design else data
-    place = _model(script, model, source)
-    asked = {"private": request["private"], "epsilon": request["epsilon"], "adversary": _adversary(request)}
-    if source is None:
-        script.run("redact", model=place, **asked, length=request["length"])
-        script.call("made", "plan_redaction", "model", **asked, length=request["length"])
-    else:
-        more = {"column": request["column"], **asked, "keep": request.get("keep") or None, "order": request["order"]}
-        more |= {**_account(request), "out": "redacted.csv"}
-        script.publish("redact", place, source, {"certificate": "c.json"}, **more)
-        script.run("verify", "c.json")
-    return script.to_dict()
+    request, asked = script.request, script.asked("private", "epsilon", "adversary")
+    by_row = "keep" not in request and not any(isinstance(row, str) for row in request["private"])
+    if script.data is None or by_row:
+        script.run("redact", model=script.place(), **asked, **script.asked("length"))
+        script.call("made", "plan_redaction", "model", **asked, **script.asked("length"))
+        return
+    place = script.place(script.data)
+    more = {"column": request["column"], **asked, "keep": request.get("keep") or None, "order": request["order"]}
+    script.publish("redact", place, {"certificate": "c.json"}, **more, out="redacted.csv")
+    script.run("verify", "c.json")
 
 
 def ledger(place: str | None) -> dict[str, str]:
     """What the tab for the ledger shows; without a ledger, how to create one."""
-    script = Script()
+    script = Script({})
     if place is None:
         script.run("ledger create", "books.db", dataset="week", model="wearer.json", budget=2)
         script.run("serve", ledger="books.db")
@@ -220,76 +248,17 @@ def ledger(place: str | None) -> dict[str, str]:
     return script.to_dict()
 
 
-def _model(script: Script, model: SessionModel | None, data: str | None) -> str:
-    """The lines that bring the model: the demo's, a fit, or a file that is there."""
-    assert model is not None
-    if any(name is not None and name.startswith(TOUR + "/") for name in (data, model.name)):
-        script.shell.append(f"pufferdp demo --out {TOUR} --overwrite")
-    if model.fit is None:
-        script.python.append(f"model = pufferdp.load_model({model.name!r})")
-        return model.name
-    more = {**_reading(model.fit), **{name: model.fit[name] for name in ("bins", "confidence")}}
-    script.run("fit", model.fit["source"], **more, out=model.name)
-    script.call("fitted", "fit", repr(model.fit["source"]), **more)
-    script.python[-1] = "model = fitted.model"
-    return model.name
-
-
-def _fits(script: Script, size: dict[str, Any]) -> bool:
-    """Whether the chains can be listed; otherwise the script says why there is no plan."""
-    if "lengths" not in size or len(size["lengths"]) <= MOST_CHAINS:
-        return True
-    for lines in (script.shell, script.python):
-        lines.append("# plan would need the length of every chain here; release counts them itself")
-    return False
+SCRIPTS: Final[dict[str, Callable[[Script], None]]] = {
+    **{"plan": plan, "table_plan": table, "table": table, "flip_plan": flip, "flip": flip},
+    **{"flow_plan": flow, "flow": flow, "leakage": leakage, "stream": stream, "audit": audit},
+    **{"design": redaction, "redact": redaction},
+}
+"""By the job whose result they stand beside."""
 
 
 def _reading(request: Request) -> dict[str, Any]:
     """How rows are read; defaults go without saying."""
     return {k: v for k, v in request["reading"].items() if not (k == "missing" and v == "refuse")}
-
-
-def _account(request: Request) -> dict[str, Any]:
-    """The ledger and the data set, where something is charged."""
-    named = request.get("dataset")
-    return {"ledger": request.get("ledger") if named else None, "dataset": named}
-
-
-def _clip(request: Request) -> tuple[float, float] | None:
-    return tuple(request["clip"]) if request["clip"] else None
-
-
-def _size(request: dict[str, Any], model: Given, lengths: Sequence[Sequence[int]]) -> dict[str, Any]:
-    assert model is not None
-    if model.content["type"] not in CHAINS and "largest" not in model.content:
-        return {}  # other models know their records
-    if request["data"] is None:
-        return {} if request["length"] is None else {"length": request["length"]}
-    if len(lengths) == 1 and lengths[0][1] == 1:
-        return {"length": lengths[0][0]}
-    return {"lengths": [length for length, count in lengths for _ in range(count)]}
-
-
-SCRIPTS: Final[dict[str, Callable[[Request, Given, str | None, Chains], dict[str, str]]]] = {
-    "plan": plan,
-    "table_plan": table,
-    "table": table,
-    "flip_plan": flip,
-    "flip": flip,
-    "flow_plan": flow,
-    "flow": flow,
-    "leakage": leakage,
-    "stream": stream,
-    "audit": audit,
-    "design": redaction,
-    "redact": redaction,
-}
-"""By the job whose result they stand beside."""
-
-
-def _adversary(request: dict[str, Any]) -> str | None:
-    """The default goes without saying."""
-    return None if request["adversary"] == "bdp" else request["adversary"]
 
 
 def _text(value: object) -> str:

@@ -100,14 +100,14 @@ class Inputs:
         return self.lengths[key]
 
 
-Published = TypeVar("Published", bound="Certified")
-
-
-class Certified(Protocol):
-    """A release of any type, with its certificate."""
+class Result(Protocol):
+    """A plan or a release of any type."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of the release as JSON has it."""
+        """Its content as JSON has it."""
+
+
+Published = TypeVar("Published", bound=Result)
 
 
 def publish(

@@ -24,7 +24,7 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import Plan, plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.fits.publication import fit
+from pufferdp.publish.fits.publication import fit as fit_model
 from pufferdp.publish.reading import coding_of
 from pufferdp.report.pages.answers import plan_comparison, plan_guarantee, plan_verdict, release_chart
 from pufferdp.report.pages.ledger import budget_calendar, budget_over_time
@@ -85,11 +85,9 @@ def describe(model: Model) -> dict[str, Any]:
     }
 
 
-def fit_model(
-    inputs: Inputs, progress: JobContext, *, data: str, reading: dict[str, Any], **more: Any
-) -> dict[str, Any]:
+def fit(inputs: Inputs, progress: JobContext, *, data: str, reading: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A model from the data itself."""
-    result = fit(inputs.file(data), **reading, **more, progress=progress)
+    result = fit_model(inputs.file(data), **reading, **more, progress=progress)
     return {
         **describe(result.model),
         "left_out": list(result.left_out),
@@ -288,20 +286,11 @@ def verify(inputs: Inputs, progress: JobContext, *, name: str, content: bytes, p
     }
 
 
-JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
-    "columns": columns,
-    "values": values,
-    "model": model,
-    "fit": fit_model,
-    "plan": plan,
-    "errors": errors,
-    "release": release,
-    "series": series,
-    "design": design,
-    "redact": redact,
-    "ledger": ledger,
-    "ledger_verify": ledger_verify,
-    "verify": verify,
-    **publications.JOBS,
-    **assessments.JOBS,
-}
+Job = Callable[..., dict[str, Any]]
+_JOBS: Final[tuple[Job, ...]] = (
+    *(columns, values, model, fit, plan, errors, release, series, design, redact, ledger, ledger_verify, verify),
+    *publications.JOBS,
+    *assessments.JOBS,
+)
+JOBS: Final = {job.__name__: job for job in _JOBS}
+"""By the name under which the page asks for them."""

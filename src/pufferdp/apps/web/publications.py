@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.apps.web import pictures
-from pufferdp.apps.web.inputs import Inputs, JobContext, certificate_in, decorate, publish
+from pufferdp.apps.web.inputs import Inputs, JobContext, Result, certificate_in, decorate, publish
 from pufferdp.basics.errors import CertificateError
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.reading_options import ROWS
@@ -17,13 +17,6 @@ from pufferdp.publish.certificate import SERIES_SCHEMA
 if TYPE_CHECKING:
     from pufferdp.publish.flips.publication import Flip
     from pufferdp.publish.tables.publication import TableRelease
-
-
-class Planned(Protocol):
-    """A plan of any release type."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The content of the plan as JSON has it."""
 
 
 def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
@@ -40,7 +33,7 @@ def _table(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**asked, "query": arguments["queries"], "per": arguments["per"] or None}
 
 
-def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> dict[str, Any]:
+def _planned(result: Result, lengths: Lengths, arguments: dict[str, Any]) -> dict[str, Any]:
     page = pictures.page(result, arguments["theme"], read=arguments["data"] is not None)
     return {**result.to_dict(), "lengths": [list(pair) for pair in lengths], "page": page}
 
@@ -154,13 +147,7 @@ def _published(
     }
 
 
-JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
-    "table_plan": table_plan,
-    "table": table,
-    "flip_plan": flip_plan,
-    "flip": flip,
-    "certificate": certificate,
-    "estimate": estimate,
-    "flow_plan": flow_plan,
-    "flow": flow,
-}
+JOBS: Final[tuple[Callable[..., dict[str, Any]], ...]] = (
+    *(table_plan, table, flip_plan, flip),
+    *(certificate, estimate, flow_plan, flow),
+)

@@ -1,17 +1,16 @@
-"""What may be asked of the page, checked before any work is done."""
+"""What may be asked of the page: the fields of each job, checked before any work is done."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, create_model
 
 from pufferdp.data.reading_options import MissingValues, parse_distance
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-Theme = Literal["light", "dark"]
-Private = Annotated[list[int | Name], Field(min_length=1, max_length=1000)]
-"""Rows, counted from 1, and times or ranges of times."""
+OwnMechanism = Annotated[str, StringConstraints(max_length=1000, pattern=r"^(laplace|flip|redact):")]
+"""What the page audits: it runs nobody's code."""
 
 
 class JobRequest(BaseModel):
@@ -24,186 +23,66 @@ class JobRequest(BaseModel):
         return self.model_dump()
 
 
-class Reading(JobRequest):
-    """How rows of a file become series."""
-
-    column: Name
-    order: Name | None = None
-    by: Name | None = None
-    restart: Annotated[float | str | None, BeforeValidator(parse_distance)] = None
-    missing: MissingValues = "refuse"
-    independent: bool = False
-
-
-class Drawn(JobRequest):
-    """Work whose result has a figure."""
-
-    theme: Theme = "light"
-
-
-class OfModel(Drawn):
-    """Work about a model and a number of records."""
-
-    model: Name
-    length: int | None = None
-
-
-class OfData(OfModel):
-    """Work about a model, and about a file of data or a number of records."""
-
-    data: Name | None = None
-    reading: Reading | None = None
-
-
-class FromData(OfData):
-    """What is released from data; charged where ``dataset`` names one of the ledger."""
-
-    data: Name
-    reading: Reading
-    dataset: Name | None = None
-
-
-class ValuesRequest(JobRequest):
-    """What stands in a column: states or a range of numbers."""
-
-    data: Name
-    column: Name
-
-
-class FitRequest(JobRequest):
-    """A request for a model fitted to data."""
-
-    data: Name
-    reading: Reading
-    bins: Name | None = None
-    confidence: float | None = None
-
-
-class PlanRequest(OfData):
-    """Every mechanism on one problem."""
-
-    id: Name | None = None
-    query: Name
-    clip: tuple[float, float] | None = None
-    epsilon: float
-    adversary: Name = "bdp"
-
-
-class ReleaseRequest(FromData, PlanRequest):
-    """One private answer from the data."""
-
-    mechanism: Name | None = None
-
-
-class TablePlanRequest(OfData):
-    """Several questions, on one budget."""
-
-    queries: Annotated[list[Name], Field(min_length=1, max_length=50)]
-    per: Annotated[list[Name], Field(max_length=2)] = []
-    split: Annotated[list[float], Field(max_length=50)] | None = None
-    clip: tuple[float, float] | None = None
-    epsilon: float
-    adversary: Name = "bdp"
-
-
-class TableRequest(FromData, TablePlanRequest):
-    """A table of answers from the data."""
-
-
-class FlipPlanRequest(OfData):
-    """The channel of a flipped series."""
-
-    epsilon: float
-    adversary: Name = "bdp"
-
-
-class FlipRequest(FromData, FlipPlanRequest):
-    """A series flipped record by record."""
-
-
-class EstimateRequest(Drawn):
-    """What a flipped series says of the true one."""
-
-    data: Name
-    certificate: Name
-    confidence: float = 0.95
-
-
-class FlowPlanRequest(OfData):
-    """A request for the plan of a flow."""
-
-    eta: float
-    tau: float
-    privacy: Literal["orbit", "record", "joint"] = "joint"
-
-
-class FlowRequest(FromData, FlowPlanRequest):
-    """A request for a flow of data."""
-
-
-class StreamRequest(OfModel):
-    """What a stream leaks, or what its steps may spend."""
-
-    losses: Annotated[list[float], Field(min_length=1, max_length=10_000)] | None = None
-    target: float | None = None
-    adversary: Name = "bdp"
-
-
-class AuditRequest(OfModel):
-    """An attack on a mechanism of ours: the page runs nobody's code."""
-
-    mechanism: Annotated[str, StringConstraints(max_length=1000, pattern=r"^(laplace|flip|redact):")]
-    dp_epsilon: float | None = None
-    adversary: Name = "bdp"
-    clip: tuple[float, float] | None = None
-    seconds: Annotated[float, Field(ge=1, le=120)] = 10.0
-
-
-class LeakageRequest(Drawn):
-    """What a DP loss leaks under a model, or under a chain with two states."""
-
-    model: Name | None = None
-    stay: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
-    length: int | None = None
-    dp_epsilon: float
-    adversary: Name = "bdp"
-    query: Name | None = "count:1"
-
-
-class SeriesRequest(JobRequest):
-    """A request for the states of a series."""
-
-    data: Name
-    model: Name
-    column: Name
-
-
-class Hidden(Drawn):
-    """Which rows are hidden, in which order of the data and from whom; rows are counted from 1."""
-
-    model: Name
-    order: Name | None = None
-    private: Private
-    epsilon: float
-    adversary: Name = "bdp"
-
-
-class DesignRequest(Hidden):
-    """A redaction before it is drawn; with data, times may be named."""
-
-    length: int
-    data: Name | None = None
-    column: Name | None = None
-
-
-class RedactRequest(Hidden):
-    """A series but for what gives its private rows away."""
-
-    data: Name
-    column: Name
-    keep: Annotated[list[Name], Field(max_length=200)] = []
-    dataset: Name | None = None
-
-
-class LedgerRequest(Drawn):
-    """The ledger that the server was started with."""
+_TYPES: Final[dict[str, Any]] = {
+    **dict.fromkeys(("adversary", "bins", "by", "certificate", "column", "data", "dataset", "id"), Name),
+    **dict.fromkeys(("mechanism", "model", "order", "query"), Name),
+    **dict.fromkeys(("confidence", "dp_epsilon", "epsilon", "eta", "target", "tau"), float),
+    "clip": tuple[float, float],
+    "independent": bool,
+    "keep": Annotated[list[Name], Field(max_length=200)],
+    "length": int,
+    "losses": Annotated[list[float], Field(min_length=1, max_length=10_000)],
+    "missing": MissingValues,
+    "per": Annotated[list[Name], Field(max_length=2)],
+    "privacy": Literal["orbit", "record", "joint"],
+    "private": Annotated[list[int | Name], Field(min_length=1, max_length=1000)],  # rows from 1, times, ranges of times
+    "queries": Annotated[list[Name], Field(min_length=1, max_length=50)],
+    "restart": Annotated[float | str | None, BeforeValidator(parse_distance)],
+    "seconds": Annotated[float, Field(ge=1, le=120)],
+    "split": Annotated[list[float], Field(max_length=50)],
+    "stay": Annotated[list[float], Field(min_length=2, max_length=2)],
+    "theme": Literal["light", "dark"],
+}
+_DEFAULTS: Final[dict[str, Any]] = {
+    **{"adversary": "bdp", "independent": False, "keep": [], "missing": "refuse"},
+    **{"per": [], "privacy": "joint", "seconds": 10.0, "theme": "light"},
+}
+
+
+def _request(fields: str, **others: Any) -> type[JobRequest]:
+    """A request with these fields; one that ends in a question mark may be left out. ``others`` come with types."""
+    for field in fields.split():
+        name = field.rstrip("?")
+        needed = _TYPES[name], _DEFAULTS.get(name, ...)
+        others[name] = needed if name == field else (_TYPES[name] | None, None)
+    return create_model("Request", __base__=JobRequest, **others)
+
+
+_TYPES["reading"] = _request("column order? by? restart? missing independent")
+_PLAN, _RELEASE = "model theme length? data? reading?", "model theme length? data reading dataset?"
+_ANSWER, _TABLE = "query clip? epsilon adversary id?", "queries per split? clip? epsilon adversary"
+_REDACTION = "model theme private order? epsilon adversary"
+
+REQUESTS: Final[dict[str, type[JobRequest]]] = {
+    "values": _request("data column"),
+    "fit": _request("data reading bins? confidence?"),
+    "plan": _request(f"{_PLAN} {_ANSWER}"),
+    "errors": _request(f"{_PLAN} {_ANSWER}"),
+    "release": _request(f"{_RELEASE} {_ANSWER} mechanism?"),
+    "leakage": _request("model? theme stay? length? dp_epsilon adversary", query=(Name | None, "count:1")),
+    "series": _request("data model column"),
+    "design": _request(f"{_REDACTION} length data? column?"),
+    "redact": _request(f"{_REDACTION} data column keep dataset?"),
+    "table_plan": _request(f"{_PLAN} {_TABLE}"),
+    "table": _request(f"{_RELEASE} {_TABLE}"),
+    "flip_plan": _request(f"{_PLAN} epsilon adversary"),
+    "flip": _request(f"{_RELEASE} epsilon adversary"),
+    "estimate": _request("data certificate theme", confidence=(float, 0.95)),
+    "flow_plan": _request(f"{_PLAN} eta tau privacy"),
+    "flow": _request(f"{_RELEASE} eta tau privacy"),
+    "stream": _request("model theme length? losses? target? adversary"),
+    "audit": _request("model theme length? dp_epsilon? adversary clip? seconds", mechanism=(OwnMechanism, ...)),
+    "ledger": _request("theme"),
+    "ledger_verify": _request("theme"),
+}
+"""What the request of each job holds."""

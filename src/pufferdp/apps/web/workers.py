@@ -37,15 +37,12 @@ class Worker:
     def __init__(self, nice: int = 0) -> None:
         self._turn, self._nice = asyncio.Lock(), nice
         self._process: asyncio.Task[Process] | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        """Hears the latest job to its end."""
         self.settling: asyncio.Task[None] | None = None
         """What becomes of a job whose listener has left; the next job waits for it."""
         self._sent: set[str] = set()
         """Keys of the files and models that the process has: those of its latest job."""
-        self._messages: asyncio.Queue[Message] = asyncio.Queue()
-        self._ended = asyncio.Event()
-        """Set while no job is under way."""
-        self._ended.set()
         self._charging = False
         """Whether the latest job may have charged."""
 
@@ -70,17 +67,7 @@ class Worker:
         )
         self._sent.clear()
         await _message(process)  # it is ready
-        self._reading = asyncio.create_task(self._read(process))
         return process
-
-    async def _read(self, process: Process) -> None:
-        """Whole messages from the process, so that a reader cannot stop in the middle of one."""
-        message: Message = ("ready", None)
-        while message is not _GONE:
-            message = await _message(process)
-            self._messages.put_nowait(message)
-            if message[0] in ENDS:
-                self._ended.set()
 
     async def run(self, job: str, arguments: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Message]:
         """Do a job once those before it have ended, and say what it says.
@@ -103,15 +90,15 @@ class Worker:
             yield _GONE
             return
         new = {key: thing for key, thing in needs.items() if key not in self._sent}
-        self._messages, self._charging, self._sent = asyncio.Queue(), False, set(needs)
-        self._ended.clear()
-        kind = ""
+        self._charging, self._sent = False, set(needs)
+        messages, kind = asyncio.Queue[Message](), ""
+        self._hearing = asyncio.create_task(_hear(process, messages))
         try:
             process.stdin.write(framed(("run", job, arguments, new, list(needs))))
             with suppress(ConnectionError):  # a process that has died says so below
                 await process.stdin.drain()
             while kind not in ENDS:
-                kind, value = await self._messages.get()
+                kind, value = await messages.get()
                 if kind == CHARGING:
                     # No wait between the two: from here on the job is not ended any more.
                     self._charging = True
@@ -119,18 +106,16 @@ class Worker:
                 yield kind, value
         finally:
             if kind not in ENDS:
-                self.settling = asyncio.create_task(self._settle(process))
+                self.settling = asyncio.create_task(self._settle(process, self._hearing))
 
-    async def _settle(self, process: Process) -> None:
+    async def _settle(self, process: Process, hearing: asyncio.Task[None]) -> None:
         """Let an abandoned job end, or end its process and have the next one ready."""
         assert process.stdin is not None
-        if self._charging:
-            await self._ended.wait()
-            return
         try:
-            process.stdin.write(framed(("stop",)))
-            async with asyncio.timeout(PATIENCE):
-                await self._ended.wait()
+            if not self._charging:
+                process.stdin.write(framed(("stop",)))
+            async with asyncio.timeout(None if self._charging else PATIENCE):
+                await asyncio.shield(hearing)
         except (TimeoutError, ConnectionError):
             await self.close()
             await self.ready()
@@ -140,15 +125,24 @@ class Worker:
         if self._process is None:
             return
         process = await asyncio.shield(self._process)
-        if self._charging:
-            await self._ended.wait()
+        if self._charging and self._hearing is not None:
+            await asyncio.shield(self._hearing)
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
             await asyncio.to_thread(remove_abandoned)  # it could not do so itself
-        if self._reading is not None:
-            await self._reading
+        if self._hearing is not None:
+            await asyncio.shield(self._hearing)
+
+
+async def _hear(process: Process, messages: asyncio.Queue[Message]) -> None:
+    """Read the messages of a job whole, so that a listener cannot stop in the middle of one."""
+    kind = ""
+    while kind not in ENDS:
+        message = await _message(process)
+        messages.put_nowait(message)
+        kind = message[0]
 
 
 async def _message(process: Process) -> Message:
@@ -163,27 +157,3 @@ async def _message(process: Process) -> Message:
         await process.wait()
         return _GONE
     return message
-
-
-class Workers:
-    """A worker for each kind of work, so that moving a slider does not wait for a file that is being read.
-
-    Assessments and designs take longest, so their process stands back behind the others: where processors are scarce it
-    gets a tenth of what one of the others gets.
-    """
-
-    def __init__(self) -> None:
-        self.by_name = {"plan": Worker(), "work": Worker(), "side": Worker(nice=10)}
-        self._warming: asyncio.Future[list[Process]] | None = None
-
-    def warm(self) -> None:
-        """Have every process ready, once the first has work: a page was opened."""
-        if self._warming is None:
-            self._warming = asyncio.gather(*(worker.ready() for worker in self.by_name.values()))
-
-    async def close(self) -> None:
-        """End every process, also those that are only just starting."""
-        if self._warming is not None:
-            await self._warming
-        for worker in self.by_name.values():
-            await worker.close()

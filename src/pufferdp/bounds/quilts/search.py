@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints
 
-TOLERANCE: Final = 1e-6
+TOLERANCE: Final = 1e-3
 """Quilts that could improve the best one by a smaller share are not looked at."""
 _MOST_CELLS: Final = 2**18
 """The search ends with more open cells than this: the best quilt so far is a quilt, and bounds the leakage."""

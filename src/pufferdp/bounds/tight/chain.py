@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.bounds.inverse import LeakageBound, largest_loss
 from pufferdp.bounds.tight import inputs
@@ -48,7 +48,7 @@ class ChainBound:
         self.chain, self.states = inputs.visited(chain, length)
         self.adversary, self.length = adversary, length
         self.row: int | None = None
-        self._log_mu: list[Floats] = []
+        self._hints: list[tuple[Floats, Ints]] = []
         self._odds: OddsCurve | None = None
         self.alone = adversary == "dp" or self.chain.independent or length == 1
         pairs = self.chain.size * (self.chain.size - 1)
@@ -84,7 +84,7 @@ class ChainBound:
             return replace(self._own(loss, problem), upper=min(self.group(loss), self._by_odds(loss)))
         found = solve(problem, self.tolerance)
         if int(found.row[0]) != self.row:
-            self.row, self._log_mu = int(found.row[0]), []
+            self.row, self._hints = int(found.row[0]), []
         attack = attack_of(self.chain, problem, found, 0, self.adversary)
         upper = min(attack.upper, self.group(loss))
         if upper > attack.lower * (1 + self.tolerance):
@@ -101,7 +101,7 @@ class ChainBound:
         if self.row is None:
             likely = np.argsort(-problem.likely, kind="stable")[:8]
             self.row = int(likely[np.argmax(lower_ends(problem, likely, 0.03, []))])
-        found = lower_ends(problem, np.array([self.row]), self.tolerance, self._log_mu)
+        found = lower_ends(problem, np.array([self.row]), self.tolerance, self._hints)
         return min(float(found[0]), self.group(loss))
 
     def _by_odds(self, loss: float) -> float:

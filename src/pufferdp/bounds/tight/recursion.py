@@ -47,7 +47,7 @@ UNIT: Final = float(np.finfo(float).eps) / 2
 """Half the distance between 1 and the next double."""
 TINY: Final = 1e-290
 """Positive numbers below this may have lost digits: ends whose prior is as small are bounded by group privacy."""
-_BLOCKS: Final = 16
+_BLOCKS: Final = 12
 """Blocks in which a distance doubles: fewer are halved more often, more cost a product each."""
 _CELLS: Final = 1 << 16
 """Numbers that are worked on together: enough to hide the cost of a call, few enough for the cache."""
@@ -223,7 +223,9 @@ class KernelPowers:
     def apply(self, vectors: Floats, signs: Mask, size: int) -> Floats:
         """Multiply each row, (R, a, k), with the power that belongs to its signs, (R, k)."""
         keys = np.packbits(signs, axis=1).view(f"S{-(-len(self.kernel) // 8)}").ravel().tolist()
-        powers = {key: self.damped(row, size) for key, row in dict(zip(keys, signs, strict=True)).items()}
+        powers = {
+            key: self.damped(signs[row], size) for key, row in dict(zip(keys, range(len(keys)), strict=True)).items()
+        }
         if len(powers) == 1:
             return np.asarray(vectors @ powers[keys[0]])
         if len(keys) * self.kernel.size <= _CELLS // 16:
@@ -261,7 +263,7 @@ class Ends:
 def block_size(side: Side, distance: int, records: int) -> int:
     """Records of the step that begins at a distance: 1, or a power of two that fits into what is left."""
     # Vectors of equal signs share the power of a block, which pays off from about as many records as there are states.
-    if not side.uniform or distance < (_BLOCKS * min(side.size, _BLOCKS) if side.calm else 1 << 15):
+    if not side.uniform or distance < (_BLOCKS * min(side.size, 3 * _BLOCKS) if side.calm else 1 << 15):
         return 1
     return 1 << (min(distance // _BLOCKS, records).bit_length() - 1)
 
@@ -319,19 +321,32 @@ class Pass:
         """Read the ends of some records one by one, and go to the record behind them."""
         read = []
         for _ in range(number):
-            read.append(self._record())
-            self._one_record()
+            parts = self._parts()
+            read.append(self._record(parts))
+            self._one_record(parts)
         out = self._ends(*map(np.array, zip(*read, strict=True)))
         self._rescale()
         return out
 
-    def _record(self) -> tuple[Floats, Floats, tuple[Mask, Mask], Floats, Floats]:
+    def _parts(self) -> Floats:
+        """Positive and negative parts of the vectors, and the plain distributions, (Q, 2G + 2, k)."""
+        many = self.log_mu.shape[1]
+        parts = np.empty((len(self.rows), 2 * many + 2, self.side.size))
+        positive = np.maximum(self.vectors, 0, out=parts[:, :many])
+        np.subtract(positive, self.vectors, out=parts[:, many:-2])
+        parts[:, -2:] = self.plain
+        return parts
+
+    def _record(self, parts: Floats) -> tuple[Floats, Floats, tuple[Mask, Mask], Floats, Floats]:
         """What ``_ends`` reads at the current record; columns are its states and the open end."""
         weights = np.zeros(self.side.size) if self.side.weights is None else self.side.weights
-        totals = self.vectors * weights
-        if self.side.values is not None:
-            totals = totals @ self.side.values.T  # an algorithm reads the value of the last record alone
-        last = np.maximum(totals, totals * self._last_damp).sum(axis=2)
+        many = self.log_mu.shape[1]
+        if self.side.values is None:
+            totals = parts @ weights
+            last = totals[:, :many] - totals[:, many:-2] * self._last_damp[:, :, 0]
+        else:  # an algorithm reads the value of the last record alone
+            values = (self.vectors * weights) @ self.side.values.T
+            last = np.maximum(values, values * self._last_damp).sum(axis=2)
         seen, plain = _append(self.vectors, last), _append(self.plain, self.plain @ weights)
         return seen, plain, self._possible(), self.spent, self.losses
 
@@ -344,31 +359,30 @@ class Pass:
         """What group privacy allows at the ends of a record, (…, k + 1), from the losses before it and its own."""
         return _append(np.repeat(spent[..., None], self.side.size, axis=-1), spent + self.side.last_losses(losses))
 
-    def _one_record(self) -> None:
-        side, m = self.side, len(self.side.kernels)
+    def _one_record(self, parts: Floats) -> None:
+        """Go one record further; the parts are used up."""
+        side, m, many = self.side, len(self.side.kernels), self.log_mu.shape[1]
         if side.values is not None:
             self._one_value(side.values)
             return
-        boosted = np.maximum(self.vectors, self.vectors * np.exp(-self.losses)[:, None, None])
-        positive = np.maximum(boosted, 0)
-        parts = np.concatenate([positive, positive - boosted, self.plain], axis=1)
+        parts[:, many:-2] *= np.exp(-self.losses)[:, None, None]
         if m > 1:
             parts = parts @ side.kernels[(self.rows.offsets + self.distance) % m]
         else:
             parts = (parts.reshape(-1, side.size) @ side.kernels[0]).reshape(parts.shape)
-        many = self.log_mu.shape[1]
         self._move(1)
-        self.plain = parts[:, 2 * many :]
-        self._set_vectors(parts[:, :many], parts[:, many : 2 * many])
+        self.plain = parts[:, -2:]
+        self._set_vectors(parts[:, :many], parts[:, many:-2])
 
     def _set_vectors(self, positive: Floats, negative: Floats) -> None:
-        """Set the vectors to the difference of two products, (Q, G, k), rounded up."""
-        share = self.side.rounding(1)
-        self.vectors = positive * (1 + share) - negative * (1 - share)
-        lost = positive + negative < TINY
-        if lost.any():
+        """Set the vectors to the difference of two products, (Q, G, k), rounded up; the products are used up."""
+        share, mass = self.side.rounding(1), positive + negative
+        positive *= 1 + share
+        negative *= 1 - share
+        self.vectors = positive - negative
+        if mass.min(initial=1.0) < TINY:
             possible = np.logical_or(*self._possible())
-            self.vectors = np.where(lost & possible[:, None], TINY, self.vectors)
+            self.vectors = np.where((mass < TINY) & possible[:, None], TINY, self.vectors)
 
     def _one_value(self, values: Floats) -> None:
         """Go one record further where algorithms read values: states that show one value are added up before boost.
@@ -405,7 +419,7 @@ class Pass:
     def skip(self, size: int) -> None:
         """Go to the record behind a step without reading its ends."""
         if size == 1:
-            self._one_record()
+            self._one_record(self._parts())
         else:
             self._pass_block(size)
         self._rescale()
@@ -422,9 +436,9 @@ class Pass:
 
     def block(self, size: int) -> Ends:
         """Read the ends of a block of records, and go to the record behind it."""
-        k, first, (bend, plain_bend) = self.side.size, self._record(), self._bends(size)
+        k, first, (bend, plain_bend) = self.side.size, self._record(self._parts()), self._bends(size)
         inside = self._pass_block(size)
-        last = self._record()
+        last = self._record(self._parts())
         read = self._ends(*map(np.array, zip(first, last, strict=True)))
         # Values between lie below the chord and a parabola: that is bounded on both halves of the block.
         halves = np.array([0.0, 0.5, 1.0])[:, None, None, None]
@@ -569,7 +583,7 @@ class Pass:
             open_end = np.all(np.any(weighted, axis=3), axis=1)
         upper = np.where(_append(both, open_end), np.minimum(upper, self._group_privacy(spent, losses)), -np.inf)
         either = possible[:, 0] | possible[:, 1]
-        positive = (seen[..., :k] > 0) @ np.ones(k)  # counted by a product: numpy reduces short axes slowly
+        positive = (seen[..., :k] > 0).astype(np.float32) @ np.ones(k, dtype=np.float32)  # numpy adds short axes slowly
         dead = positive == 0
         least = np.where(dead, self.log_mu, np.inf).min(axis=2)  # +∞: no μ bounds the ends beyond
         largest = np.where(possible[:, 1], np.where(possible[:, 0], ratio[..., :k], np.inf), -np.inf).max(axis=2)
@@ -605,14 +619,17 @@ def _relative_change(first: Floats, second: Floats) -> Floats:
 
 def _after_positive(positive: Mask) -> Ints:
     """The number of the first μ behind all that are positive, (c, Q, v), of masks along rising μ, (c, Q, G, v)."""
-    return np.where(positive.any(axis=2), positive.shape[2] - np.argmax(positive[:, :, ::-1], axis=2), 0)
+    number = np.arange(1, positive.shape[2] + 1, dtype=np.int16)[:, None]
+    return np.asarray((positive * number).max(axis=2, initial=0), dtype=np.int64)
 
 
 def _at_two(signed: Floats, log_mu: Floats, exponents: Ints, low: Ints, high: Ints) -> tuple[Floats, Floats, Floats]:
     """Values at a lower and a higher μ, on the scale of the higher one, and the distance of both log μ, (c, Q, v)."""
-    row = np.arange(len(log_mu))[None, :, None]
+    c, rows, many, columns = signed.shape
+    row = np.arange(rows)[None, :, None]
     width = log_mu[row, high] - log_mu[row, low]
-    above, below = (np.take_along_axis(signed, at[:, :, None], axis=2)[:, :, 0] for at in (low, high))
+    first = np.arange(c * rows).reshape(c, rows, 1) * (many * columns) + np.arange(columns)
+    above, below = (signed.reshape(-1)[first + at * columns] for at in (low, high))
     shift = np.clip(exponents[row, low] - exponents[row, high], -900, 900)
     return np.ldexp(above, shift) * np.exp(-width / 2), below, width
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Ints, Mask, distinct
 from pufferdp.bounds.tight.recursion import TINY, Pass, Rows, Side, block_size, follow, reached
 
 GRID: Final = 48
@@ -84,7 +84,12 @@ class Profile:
         while len(new) < steps and distance <= self.depth:
             new.append(block_size(self.side, distance, self.depth - distance + 1))
             distance += new[-1]
-        if new:
+        self.append_steps(np.array(new, dtype=np.int64))
+        return len(self.sizes)
+
+    def append_steps(self, new: Ints) -> None:
+        """Extend the arrays by steps with these numbers of records."""
+        if len(new):
             self._set_steps(np.append(self.sizes, new))
             nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
             upper, edge = nothing + np.inf, nothing + np.inf
@@ -103,7 +108,6 @@ class Profile:
                 np.concatenate(pair, axis=1) for pair in zip(old, added, strict=True)
             )
             self.tail = np.concatenate([self.tail, nothing[..., 0] + np.inf], axis=1)
-        return len(self.sizes)
 
     def _group_privacy(self, distances: Ints) -> Floats:
         """What group privacy bounds at the ends of records at some distances of a uniform side, (S, k + 1)."""
@@ -111,16 +115,20 @@ class Profile:
         known = np.repeat(spent if self.side.known else spent - np.inf, self.side.size, axis=1)
         return np.concatenate([known, spent + self.side.last_losses(self.side.losses)[:1]], axis=1)
 
-    def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats) -> None:
+    def learn(self, at: Ints, log_mu: Floats, level: Floats, free: Floats, wanted: Mask) -> None:
         """Follow some rows at new μ, until all ends beyond are bounded by the level of the row, (Q,).
 
-        Ends need not be read where group privacy bounds them by what is ``free``, (Q,).
+        Ends need not be read where group privacy bounds them by what is ``free``, (Q,), and at steps that are not
+        ``wanted``; the last entry of the mask stands for all later steps.
         """
         work, s = Pass(self.side, self.rows.pick(at), log_mu, self.tolerance), 0
         enough = np.maximum(level, self.reached())[at]
-        while s < len(self.sizes) or self._extend(32) > s:
+        while wanted[s:].any() or wanted[-1]:
+            if s == len(self.sizes) and self._extend(32) == s:
+                break
             size, number = int(self.sizes[s]), 1
-            if self.side.uniform and (work.spent + size * work.losses <= free[at]).all():
+            known = self.side.uniform and (work.spent + size * work.losses <= free[at]).all()
+            if known or not wanted[min(s, len(wanted) - 1)]:
                 work.skip(size)
                 s += 1
                 continue
@@ -172,19 +180,22 @@ class Profile:
             value, likely = np.maximum(ends.max(axis=1), 0.0), np.argsort(-ends, axis=1)[:, : GRID // 8]
             ends, prior = (np.take_along_axis(part, likely, axis=1) for part in (ends, prior))
             log_mu = np.where(np.isfinite(ends), ends, 0.0) - prior
-            if (value <= best * (1 + self.tolerance / 16)).all():
+            if (value <= best * (1 + self.tolerance / 4)).all():
                 # Ends are read at the first records of blocks: shorter ones around the best end say more.
                 near = self.lower.max(axis=2).argmax(axis=1)[:, None] - np.array([0, 1])
-                steps = np.isin(np.arange(len(self.sizes)), near) & (64 * self.sizes > np.maximum(self.first, 64))
+                coarse = self.sizes > np.maximum(self.first, 64) * max(1 / 64, 4 * self.tolerance)
+                steps = np.isin(np.arange(len(self.sizes)), near) & coarse
                 if not steps.any():
                     break
-                self.split(steps)
+                self.split(np.where(steps, 4, 1))
             best = np.maximum(value, best)
         return log_mu
 
-    def split(self, steps: Mask) -> None:
-        """Cut blocks of records into four; bounds of a block hold for each part."""
-        parts = np.where(steps, np.minimum(self.sizes, 4), 1)
+    def split(self, parts: Ints) -> None:
+        """Cut blocks of records into some parts, powers of two, (S,); bounds of a block hold for each part."""
+        parts = np.minimum(self.sizes, parts)
+        if (parts == 1).all():
+            return  # as on sides whose losses change, which have no blocks
         source = np.repeat(np.arange(len(self.sizes)), parts)
         begins = np.concatenate([[True], source[1:] != source[:-1]])
         self.followed = int((source < self.followed).sum())
@@ -272,7 +283,7 @@ class Search:
     def place_targets(self) -> None:
         """Place targets at the numbers of records at which what a side adds may change."""
         first = np.concatenate([side.first for side in self.sides])
-        self.targets = self.make_targets(np.unique(np.concatenate([[0], first, np.maximum(first - 1, 0)])))
+        self.targets = self.make_targets(distinct(np.concatenate([[0], first, np.maximum(first - 1, 0)])))
         self.lower = self.upper = self.targets.own
 
     def measure(self) -> tuple[Floats, Floats]:
@@ -298,12 +309,13 @@ class Search:
             first_grid(side.side, side.rows, self.guess[i][:, None] * np.linspace(1 / 3, 1.2, GRID // 8), (1, 2, 4, 8))
             for i, side in enumerate(self.sides)
         ]
-        levels, excess = [np.full(len(side.rows), -np.inf) for side in self.sides], list[float]()
+        levels, wanted = [np.full(len(side.rows), -np.inf) for side in self.sides], [np.ones(1, dtype=bool)] * 2
+        excess: list[float] = []
         for _ in range(_ROUNDS):
             for i in self.which:
                 if len(rows[i]):
                     free = np.where(np.isfinite(levels[i]), levels[i], self.guess[i] / 3)
-                    self.sides[i].learn(rows[i], grids[i], levels[i], free)
+                    self.sides[i].learn(rows[i], grids[i], levels[i], free, wanted[i])
             self.place_targets()
             self.measure()
             self._ask(floor)
@@ -321,18 +333,24 @@ class Search:
                 side, need = self.sides[i], self._need(i, wide, goal, lower, upper, share=0.0 if stuck else 0.5)
                 levels[i], ends = need.min(axis=1), side.bounds()
                 open_ends = (ends > need[:, :-1, None]) & (ends > 0)
-                rows[i], grids[i] = next_grid(side, need, open_ends)
+                rows[i], grids[i], tail_open = next_grid(side, need, open_ends)
+                level = need[:, :-1, None]
                 with np.errstate(invalid="ignore"):
-                    loose = open_ends & (ends - side.edge > tolerance / 2 * need[:, :-1, None])
-                if loose.any() and len(side.sizes) < 1 << 12:
-                    side.split((side.sizes > 1) & loose.any(axis=(0, 2)))
+                    loose = (ends - side.edge) / np.maximum(level - side.edge, tolerance / 2 * level)
+                loose = np.where(open_ends & ~np.isnan(loose), loose, 1.0).max(axis=(0, 2), initial=1.0)
+                # What bounds inside a block are above those at its ends falls with the square of its size.
+                parts = 2 ** np.ceil(np.log2(np.minimum(loose, 256.0)) / 2).astype(np.int64)
+                parts = parts if len(side.sizes) < 1 << 12 else np.ones_like(parts)
+                open_steps = np.repeat(open_ends.any(axis=(0, 2)), np.minimum(side.sizes, parts))
+                wanted[i] = np.append(open_steps, tail_open)
+                side.split(parts)
             if not any(len(rows[i]) for i in self.which):
                 return
 
     def _ask(self, floor: Floats) -> None:
         """Lower bounds for the rows whose targets have the largest upper ends."""
         best = self.best(floor)
-        open_rows = np.unique(self.targets.row[self.upper > best[self.targets.group]])
+        open_rows = distinct(self.targets.row[self.upper > best[self.targets.group]])
         for side in (self.sides[i] for i in self.which):
             at, bounds = open_rows, np.where(np.isfinite(side.upper), side.bounds(), -np.inf)
             if not len(at) or not len(side.sizes):
@@ -400,14 +418,14 @@ def _sorted(grid: Floats) -> Floats:
     return np.sort(np.clip(grid, -600.0, 600.0), axis=1)
 
 
-def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Floats]:
-    """Rows with ends that are not yet bounded by their level, and new values of log μ for them.
+def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Floats, bool]:
+    """Rows with ends that are not yet bounded by their level, new values of log μ for them, and whether to go farther.
 
     An end at level e and with prior ratio r is bounded by a pass at μ = e/r, so μ cover what the open ends of a row
     need, and more thinly what they are known to have at most.
     """
     if not len(side.sizes):
-        return np.zeros(0, dtype=np.int64), np.zeros((0, 1))
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 1)), False
     more, tails = side.beyond()
     seen = open_ends & (np.arange(len(side.sizes)) < side.followed)[:, None]
     tail_open = (more & (tails > need[:, -1])) | (open_ends & ~seen).any(axis=(1, 2))
@@ -438,11 +456,11 @@ def next_grid(side: Profile, need: Floats, open_ends: Mask) -> tuple[Ints, Float
         side.mixtures = min(2 * side.mixtures, 16 * GRID)
         even = first + (top - first) * np.linspace(0, 1, side.mixtures)
         tails = np.where(np.isnan(beyond[rows]), first, beyond[rows])
-        return rows, _sorted(np.concatenate([even, above, tails], axis=1))
+        return rows, _sorted(np.concatenate([even, above, tails], axis=1)), bool(tail_open.any())
     even = np.rint(np.linspace(0, 1, GRID // 2) * (count - 1)).astype(int)
     parts = [np.take_along_axis(part, even, axis=1) for part in (low, high)]
     parts += [first + (end - first) * np.linspace(0, 1, GRID // 3) for end in (last, top)]
-    return rows, _sorted(np.concatenate([*parts, above], axis=1))
+    return rows, _sorted(np.concatenate([*parts, above], axis=1)), bool(tail_open.any())
 
 
 def quick_bounds(

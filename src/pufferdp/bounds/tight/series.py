@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Ints, Mask, distinct
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.attack import SideAttack, TightLeakage, questions_of
 from pufferdp.bounds.tight.inputs import Chain
@@ -25,7 +25,7 @@ from pufferdp.bounds.tight.search import ENDLESS, GRID, End, Profile, Search, Ta
 
 TOLERANCE: Final = 1e-3
 """The upper end of a bracket is larger than the lower one by at most this share."""
-_FIRST: Final = 12
+_FIRST: Final = 6
 """Pairs that are searched before the others are compared with them."""
 _CHUNK: Final = 256
 """Rows that are searched together."""
@@ -110,7 +110,7 @@ class Problem:
     def _positions(self, cuts: Ints) -> Ints:
         """Numbers of records before and after targets, (2, P)."""
         if self.length is not None:
-            before = np.unique(np.concatenate([cuts, self.length - 1 - cuts]))
+            before = distinct(np.concatenate([cuts, self.length - 1 - cuts]))
             before = before[(before >= 0) & (before < self.length)]
             return np.stack([before, self.length - 1 - before])
         if self.sides[0].monotone:
@@ -176,18 +176,21 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     return out
 
 
-def lower_ends(problem: Problem, at: Ints, tolerance: float, log_mu: list[Floats]) -> Floats:
+def lower_ends(problem: Problem, at: Ints, tolerance: float, hints: list[tuple[Floats, Ints]]) -> Floats:
     """What explicit algorithms leak through some rows: the questions of μ that are improved by turns (Dinkelbach 1967).
 
-    ``log_mu`` has the best μ of both sides at another loss, or is empty; it is filled with those found.
+    ``hints`` has the best log μ and the steps of both sides at another loss, or is empty; it gets those found here.
     """
     search = _new_search(problem, at, tolerance)
     sides = [search.sides[i] for i in search.which]
-    begin = log_mu or [
-        first_grid(profile.side, profile.rows, search.guess[i][:, None] * np.array([0.33, 0.7, 1.0]), (1, 2, 4))
-        for i, profile in zip(search.which, sides, strict=True)
-    ]
-    log_mu[:] = [profile.climb(grid) if profile.depth else grid for profile, grid in zip(sides, begin, strict=True)]
+    for i, profile in zip(search.which, sides, strict=True):
+        if len(hints) < len(sides):
+            levels = search.guess[i][:, None] * np.array([0.33, 0.7, 1.0])
+            hints.append((first_grid(profile.side, profile.rows, levels, (1, 2, 4)), profile.sizes))
+    for n, profile in enumerate(sides):
+        log_mu, sizes = hints[n]
+        profile.append_steps(sizes)
+        hints[n] = profile.climb(log_mu) if profile.depth else log_mu, profile.sizes
     search.place_targets()
     search.measure()
     out = problem.own[at].copy()
@@ -269,13 +272,14 @@ def _search(problem: Problem, at: Ints, tolerance: float, out: Solution, *, last
     best = search.best(out.lower)[targets.group]
     closed = (search.upper <= best * (1 + tolerance)) | last
     np.maximum.at(out.upper, targets.group[closed], search.upper[closed])
-    for target in np.flatnonzero((search.lower >= best) & (search.lower > out.lower[targets.group])):
-        group = targets.group[target]
+    reached = np.flatnonzero((search.lower >= best) & (search.lower > out.lower[targets.group]))
+    for group, first in zip(*np.unique(targets.group[reached], return_index=True), strict=True):
+        target = reached[first]
         out.lower[group], out.row[group] = search.lower[target], at[targets.row[target]]
         out.records[:, group] = targets.records[:, target]
         sides = zip(search.sides, targets.records[:, target].tolist(), strict=True)
         out.ends[group] = tuple(side.best_end(int(targets.row[target]), records) for side, records in sides)
-    return np.asarray(at[np.unique(targets.row[~closed])])
+    return np.asarray(at[distinct(targets.row[~closed])])
 
 
 def steady_problem(

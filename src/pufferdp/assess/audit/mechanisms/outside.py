@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.assess.audit.mechanisms.process import (
-    Loaded,
-    OutsideMechanism,
-    RunBudget,
-    batches,
-    command_answers,
-)
+from pufferdp.assess.audit.mechanisms.process import Loaded, OutsideMechanism, RunBudget, batches, command_answers
 from pufferdp.assess.privacy import is_opendp, opendp_loss
 from pufferdp.basics.errors import MechanismError, ParameterError
 from pufferdp.basics.progress import Progress, silent
@@ -177,26 +171,28 @@ def outside_mechanism(
         budget: time, calls and patience.
         progress: called with a few words while it runs.
     """
-    limits = budget or RunBudget()
-    if not isinstance(thing, str):
-        called = _name_of(thing)
-        ready: Loaded | None = load_thing(
-            thing, query, batched, d_in
-        )  # what cannot be run is rejected before anything is started
-    else:
+    limits, unit = budget or RunBudget(), "call"
+    if isinstance(thing, str):
         kind, where, called = parts_of(thing)
-        if kind == "command":
-            if query is not None or batched:
-                raise ParameterError("a command reads the data sets themselves: leave query and batched out")
-            ready = Loaded(command_answers(_words_of(where, values), limits.memory), unit="line")
-        else:
-            ready = None
+    else:
+        kind, where, called = "object", "", _name_of(thing)
+    if kind == "python":
 
-    def load() -> Loaded:
-        return ready or load_thing(import_function(where, called), query, batched, d_in)
+        def load() -> Loaded:
+            return load_thing(import_function(where, called), query, batched, d_in)
+    else:
+        if kind == "object":
+            loaded = load_thing(thing, query, batched, d_in)  # what cannot be run is rejected before anything starts
+        elif query is not None or batched:
+            raise ParameterError("a command reads the data sets themselves: leave query and batched out")
+        else:
+            loaded, unit = Loaded(command_answers(_words_of(where, values), limits.memory)), "line"
+
+        def load() -> Loaded:
+            return loaded
 
     return OutsideMechanism(
-        name=name or called, load=load, declared=dp_loss, values=values, budget=limits, progress=progress
+        name=name or called, load=load, declared=dp_loss, values=values, unit=unit, budget=limits, progress=progress
     )
 
 

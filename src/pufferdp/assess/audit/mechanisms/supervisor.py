@@ -12,40 +12,47 @@ import signal
 import sys
 import time
 import warnings
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from glob import glob
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
+from typing import Final, NoReturn
 
-_ENDING_SECONDS = 5.0
+_ENDING_SECONDS: Final = 5.0
 """A supervisor that has not killed its children after this time is killed with its process group."""
 
 
 class SupervisedProcess:
-    """A forked process that does some work, and everything that it starts; all of it ends when this object goes."""
+    """A forked process that works at the other end of a pipe, and everything that it starts.
 
-    def __init__(self, work: Callable[[], None], memory: int, processes: int) -> None:
+    All of it ends with ``end``, when this object goes, and when the auditing process ends.
+    """
+
+    def __init__(self, work: Callable[[Connection], None], memory: int, processes: int) -> None:
+        self.pipe, theirs = Pipe()
+        arguments = (work, self.pipe, theirs, memory, processes)
+        self._process = get_context("fork").Process(target=_supervise, args=arguments)
         with warnings.catch_warnings():
             # Python warns that other threads do not live on in the child: it needs none of them.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._pid = os.fork()
-        if self._pid == 0:
-            try:
-                os.setsid()
-                _supervise(work, memory, processes)
-            finally:
-                os._exit(1)
-        self._codes = list[int | None]()
-        self.end = weakref.finalize(self, _end, self._pid, self._codes, os.getpid())
+            self._process.start()
+        theirs.close()
+        self._finalize = Finalize(self, _end, (self._process,), exitpriority=0)
+
+    def end(self) -> None:
+        """End the process and all that it started."""
+        self.pipe.close()
+        self._finalize()
 
     def status(self) -> str:
         """How the process ended, in words."""
-        _reap(self._pid, self._codes, seconds=1.0)
-        code = self._codes[0] if self._codes else None
-        if code is None:
-            return "it no longer answers"
+        self._process.join(1.0)
+        code = self._process.exitcode
         # A process that died by a signal is reported as 128 and its number, as shells do.
-        return exit_words(128 - code if code > 128 else code)
+        return "it no longer answers" if code is None else exit_words(128 - code if code > 128 else code)
 
 
 def exit_words(code: int) -> str:
@@ -74,8 +81,24 @@ def become_subreaper() -> None:
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
-def _supervise(work: Callable[[], None], memory: int, processes: int) -> None:
-    """Let a child do the work, and end as it ends, with all that it started. Never returns."""
+def limit(**limits: int) -> None:
+    """Limit this process and those that it starts, by names of ``resource`` and as far as the system knows them."""
+    import resource
+
+    for name, value in limits.items():
+        with suppress(ValueError, OSError, AttributeError):
+            kind = getattr(resource, name)
+            hard = resource.getrlimit(kind)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (value, value))
+
+
+def _supervise(
+    work: Callable[[Connection], None], ours: Connection, theirs: Connection, memory: int, processes: int
+) -> NoReturn:
+    """Let a child do the work, and end as it ends, with all that it started."""
+    ours.close()
+    os.setsid()
     become_subreaper()
     _prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: sent when the auditing process dies
     signal.signal(signal.SIGTERM, _stop)
@@ -85,12 +108,11 @@ def _supervise(work: Callable[[], None], memory: int, processes: int) -> None:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _restrict(memory, processes)
-            work()
+            work(theirs)
             code = 0
         finally:
             os._exit(code)
-    # Keep no end of a pipe open here: its reader must see it close when the work ends.
-    os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+    theirs.close()
     ended = status = 0
     while ended != child:
         ended, status = os.waitpid(-1, 0)
@@ -104,30 +126,14 @@ def _stop(number: int, frame: object) -> None:
     os.killpg(0, signal.SIGKILL)  # where there is no /proc, this ends what has not left the group
 
 
-def _end(pid: int, codes: list[int | None], owner: int) -> None:
+def _end(process: BaseProcess) -> None:
     """Have a supervisor end what is below it, and itself; kill its group where it does not."""
-    if not codes and os.getpid() == owner:  # whose number is still its own, and which a fork of the owner leaves alone
-        for kill, number in ((os.kill, signal.SIGTERM), (os.killpg, signal.SIGKILL)):
-            with suppress(ProcessLookupError, PermissionError):
-                kill(pid, number)
-            if _reap(pid, codes, _ENDING_SECONDS):
-                return
-
-
-def _reap(pid: int, codes: list[int | None], seconds: float) -> bool:
-    """Wait for a process and note its exit code; None where something else has waited for it."""
-    deadline = time.monotonic() + seconds
-    while not codes and time.monotonic() < deadline:
-        try:
-            ended, status = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            codes.append(None)
-            break
-        if ended:
-            codes.append(os.waitstatus_to_exitcode(status))
-        else:
-            time.sleep(0.005)
-    return bool(codes)
+    process.terminate()
+    process.join(_ENDING_SECONDS)
+    if process.exitcode is None and process.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.join(_ENDING_SECONDS)
 
 
 def _restrict(memory: int, processes: int) -> None:
@@ -138,19 +144,7 @@ def _restrict(memory: int, processes: int) -> None:
     for tasks in glob("/proc/[0-9]*/task"):
         with suppress(OSError):
             threads += len(os.listdir(tasks)) * (os.stat(tasks).st_uid == os.getuid())
-    set_limits({"RLIMIT_DATA": data + memory, "RLIMIT_NPROC": threads + processes, "RLIMIT_CORE": 0})
-
-
-def set_limits(limits: Mapping[str, int]) -> None:
-    """Limit this process and those that it starts, as far as the system knows such limits."""
-    import resource
-
-    for name, value in limits.items():
-        with suppress(ValueError, OSError, AttributeError):
-            kind = getattr(resource, name)
-            hard = resource.getrlimit(kind)[1]
-            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (limit, limit))
+    limit(RLIMIT_DATA=data + memory, RLIMIT_NPROC=threads + processes, RLIMIT_CORE=0)
 
 
 def _prctl(option: int, value: int) -> None:
