@@ -18,11 +18,10 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.answers.mechanisms import OURS
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.fields import is_listed
 from pufferdp.publish.flips.publication import flip_stream
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.redaction.kind import REDACTIONS
-from tests.publish.test_leaves import CERTIFICATES, Place, changes, golden, path_of, put, solve_once
+from tests.publish.test_leaves import CERTIFICATES, Place, changes, golden, is_listed, path_of, put, solve_once
 
 STATES: Final = ("rest", "active")
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], states=STATES)

@@ -24,7 +24,7 @@ from pufferdp.ledger.history import import_ledger
 from pufferdp.ledger.totals import State
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.fields import differences, is_listed, parts_of
+from pufferdp.publish.fields import differences, parts_of
 from pufferdp.publish.fits.certificate import Fitted
 from pufferdp.publish.fits.kind import KIND as FITS
 from pufferdp.publish.flips.certificate import SeriesCertificate
@@ -119,6 +119,11 @@ def value_at(content: Any, place: Place) -> Any:
     for step in place:
         content = content[step]
     return content
+
+
+def is_listed(path: str, listed: dict[str, str]) -> bool:
+    """Whether a field, or a part that it is in, is on a list of unprovable fields."""
+    return any(path == name or path.startswith(f"{name}.") for name in listed)
 
 
 def path_of(place: Place) -> str:

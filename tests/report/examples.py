@@ -25,54 +25,33 @@ def chain(evil: bool = False) -> pufferdp.MarkovChain:
     return pufferdp.MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", EVIL]) if evil else CHAIN
 
 
-def _made(make: Callable[[str, Any, str], Any], evil: bool) -> Any:
+def _made(make: Callable[..., Any], evil: bool, **options: Any) -> Any:
     """Something made from a file, whose column is called like the state."""
     active = EVIL if evil else "active"
     with TemporaryDirectory() as folder:
         path = Path(folder, "series.csv")
         cells = [f'"{(active if s == "active" else s).replace(chr(34), chr(34) * 2)}"' for s in STATES]
         path.write_text("activity\n" + "\n".join(cells) + "\n", encoding="utf-8")
-        return make(str(path), chain(evil), str(Path(folder, "out.csv")))
+        out = {"out": str(Path(folder, "out.csv"))} if make in (pufferdp.flip, pufferdp.redact) else {}
+        return make(str(path), model=chain(evil), column="activity", sampler=SeededSampler(1), **out, **options)
 
 
-def _release(path: str, model: Any, out: str, query: str = "histogram") -> Any:
-    sampler = SeededSampler(1)
-    return pufferdp.release(path, model=model, column="activity", query=query, epsilon=1, sampler=sampler)
-
-
-def _table(path: str, model: Any, out: str) -> Any:
-    queries = ["histogram", f"count:{model.labels[1]}"]
-    sampler = SeededSampler(1)
-    return pufferdp.release(path, model=model, column="activity", query=queries, epsilon=1, sampler=sampler)
-
-
-def _flip(path: str, model: Any, out: str) -> Any:
-    return pufferdp.flip(path, model=model, column="activity", epsilon=3, out=out, sampler=SeededSampler(1))
-
-
-def _redact(path: str, model: Any, out: str) -> Any:
-    sampler = SeededSampler(1)
-    return pufferdp.redact(path, model=model, column="activity", private=[30], epsilon=1, out=out, sampler=sampler)
-
-
-def _flow(path: str, model: Any, out: str) -> Any:
-    return pufferdp.flow(path, model=model, column="activity", eta=0.05, tau=0.3, sampler=SeededSampler(1))
+def _queries(evil: bool) -> list[str]:
+    return ["histogram", f"count:{EVIL if evil else 'active'}"]
 
 
 SUBJECTS: dict[str, Callable[[bool], Any]] = {
     "plan": lambda evil: pufferdp.plan(chain(evil), "histogram", epsilon=1, length=60),
-    "release": lambda evil: _made(_release, evil),
-    "table": lambda evil: _made(_table, evil),
-    "table plan": lambda evil: pufferdp.plan_table(
-        chain(evil), ["histogram", f"count:{EVIL if evil else 'active'}"], epsilon=1, length=60
-    ),
-    "flip": lambda evil: _made(_flip, evil),
-    "redaction": lambda evil: _made(_redact, evil),
-    "flow": lambda evil: _made(_flow, evil),
+    "release": lambda evil: _made(pufferdp.release, evil, query="histogram", epsilon=1),
+    "table": lambda evil: _made(pufferdp.release, evil, query=_queries(evil), epsilon=1),
+    "table plan": lambda evil: pufferdp.plan_table(chain(evil), _queries(evil), epsilon=1, length=60),
+    "flip": lambda evil: _made(pufferdp.flip, evil, epsilon=3),
+    "redaction": lambda evil: _made(pufferdp.redact, evil, private=[30], epsilon=1),
+    "flow": lambda evil: _made(pufferdp.flow, evil, eta=0.05, tau=0.3),
     "flow plan": lambda evil: pufferdp.plan_flow(chain(evil), length=60, eta=0.05, tau=0.3),
     "flip design": lambda evil: pufferdp.design_flips(chain(evil), 3, length=60),
     "audit": lambda evil: audit_mechanism(
-        chain(evil), f"laplace:count:{EVIL if evil else 'active'}", length=4, dp_epsilon=0.5, calls=6000
+        chain(evil), f"laplace:{_queries(evil)[1]}", length=4, dp_epsilon=0.5, calls=6000
     ),
     "redaction design": lambda evil: pufferdp.plan_redaction(chain(evil), length=60, private=[30], epsilon=1),
 }

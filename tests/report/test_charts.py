@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.report.charts import Axis, Chart, Line, Panels, Points, Rule
+from pufferdp.report.charts import Axis, Chart, Line, Panels, Rule, points
 from pufferdp.report.theme import DARK, DASHES, HATCHES, LIGHT, MARKERS, SHAPES, STRONG, Theme
 from tests.report.examples import figures
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_shown_is_left_out_of_the_data() -> None:
         title="t",
         x=Axis(name="x", scale="log"),
         y=Axis(name="y"),
-        layers=(Line(x=(0.0, 1.0, 2.0), y=(1.0, math.inf, math.nan)), Points(x=(1.0,), y=(2.0,)), Rule(at=math.inf)),
+        layers=(Line(x=(0.0, 1.0, 2.0), y=(1.0, math.inf, math.nan)), points([(1.0, 2.0)]), Rule(at=math.inf)),
         alt="numbers that are none",
     )
     rows = chart.to_vega_lite()["layer"][0]["data"]["values"]

@@ -6,7 +6,7 @@ import textwrap
 from typing import Any, Final
 
 from pufferdp.basics.words import number
-from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels, Points
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 from pufferdp.report.pages.flows import flow_maps
 from pufferdp_papers.base import ExperimentResult
@@ -53,13 +53,12 @@ def experiment_panels(result: ExperimentResult, title: str) -> Panels:
         shown = rows if by is None else [row for row in rows if row[by] == panel]
         layers: list[Layer] = []
         for name, label in labels.items():
-            points: Any = [(_at(row[drawing.x], names), row[name]) for row in shown if row[name] is not None]
-            x, y = (tuple(float(p[end]) for p in points) for end in (0, 1))
-            legend = label if n == 0 else ""
-            if name == "estimate" or names:
-                layers.append(Points(x=x, y=y, label=legend, series=series[name], hollow=name == "estimate"))
-            else:
-                layers.append(Line(x=x, y=y, label=legend, series=series[name], bold=name == "ours"))
+            places: Any = [(_at(row[drawing.x], names), row[name]) for row in shown if row[name] is not None]
+            x, y = (tuple(float(p[end]) for p in places) for end in (0, 1))
+            legend, hollow, joined = label if n == 0 else "", name == "estimate", name != "estimate" and not names
+            layers.append(
+                Line(x=x, y=y, label=legend, series=series[name], bold=name == "ours", joined=joined, hollow=hollow)
+            )
         head = "" if by is None else _title(result.columns[by], panel)
         parts.append(
             Chart(

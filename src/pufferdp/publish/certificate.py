@@ -39,7 +39,7 @@ GOES_ON: Final = "The records used are part of a longer series; the guarantee co
 
 def factor_text(epsilon: float) -> str:
     """An epsilon as a factor on odds."""
-    return f"e^{epsilon:g} = {math.exp(epsilon) if epsilon < 700 else math.inf:.4g}"
+    return f"e^{epsilon:g} = {math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:g}"
 
 
 def adversary_text(knows: str, *, single: bool = True) -> str:
@@ -89,39 +89,39 @@ class CertificatePart(BaseModel):
 class Guarantee(CertificatePart):
     """The guarantee of a release, and the adversary it is for."""
 
-    adversary: str
-    knows: str
-    epsilon: float
-    secrets: str
+    adversary: str = Field(description="bdp, pufferfish or dp")
+    knows: str = Field(description="what the adversary knows of the other records")
+    epsilon: float = Field(description="bound on the log of how far odds change")
+    secrets: str = Field(description="what is protected")
     framework: dict[str, Any] | None = Field(description="secrets of one's own and their pairs, as in a secrets file")
-    statement: str
+    statement: str = Field(description="the guarantee and its assumptions in words")
 
 
 class ModelChecksPart(CertificatePart):
     """What the data said about the model, from the checks in the model file."""
 
-    statement: str
+    statement: str = Field(description="the checks in words")
     accepted_misfit: bool = Field(description="true where the data contradict the model, and this was accepted")
 
 
 class MechanismPart(CertificatePart):
     """How the noise was chosen."""
 
-    name: str
-    theorem: str
+    name: str = Field(description="the mechanism")
+    theorem: str = Field(description="what its guarantee rests on")
 
 
 class NoisePart(CertificatePart):
     """The noise that was drawn."""
 
-    kind: str
-    scale: Annotated[float, Near()]
+    kind: str = Field(description="the distribution of the noise")
+    scale: Annotated[float, Near()] = Field(description="its scale; of Gaussian noise the standard deviation")
 
 
 class AccuracyPart(CertificatePart):
     """With probability 1−beta every coordinate errs by less than alpha."""
 
-    alpha: Annotated[float, Near()]
+    alpha: Annotated[float, Near()] = Field(description="the error bound, for all numbers together")
     beta: Annotated[float, Stated("the probability that was chosen; alpha must follow from it")]
 
 
@@ -136,9 +136,9 @@ class RangePart(CertificatePart):
 class RangesPart(CertificatePart):
     """Which records were read, by time and by person."""
 
-    order: str | None
+    order: str | None = Field(description="the column of places")
     unit: str = Field(description="number, time (no time zone) or utc")
-    by: str | None
+    by: str | None = Field(description="the column of people")
     parts: list[RangePart]
 
 
@@ -162,7 +162,7 @@ class DataPart(CertificatePart):
         Stated("how the data was read; it must be possible with the model, the columns and the other numbers"),
     ]
     missing: Annotated[str, Stated("how the data was read; it must go with the model")]
-    records: int
+    records: int = Field(description="how many records were read")
     lengths: Annotated[
         list[list[int]],
         Stated("how long the chains are; they must fit into the ranges, and the noise must be enough for them"),
@@ -224,7 +224,9 @@ _MOMENT: Final = "it must be a time in UTC, such as 2026-11-16T04:17:00+00:00"
 class LedgerPart(CertificatePart):
     """The row of the ledger that this release was charged to, before its noise was drawn."""
 
-    dataset: Annotated[str, Stated(form=can_be_name, wrong="it must be the name of a data set")]
+    dataset: Annotated[str, Stated(form=can_be_name, wrong="it must be the name of a data set")] = Field(
+        description="the data set that was charged"
+    )
     position: int = Field(ge=1, description="the row, counted from 1")
     previous: Annotated[str, Stated(form=is_digest, wrong="it must be the hash of a row")] = Field(
         description="hash of the row before"
@@ -232,7 +234,7 @@ class LedgerPart(CertificatePart):
     head: Annotated[str, Exact(wrong="it is not the hash of a row that charges this release")] = Field(
         description="hash of the row: the head of the ledger when it was charged"
     )
-    charged: Annotated[str, Stated(form=_is_moment, wrong=_MOMENT)]
+    charged: Annotated[str, Stated(form=_is_moment, wrong=_MOMENT)] = Field(description="when it was charged")
     identity: Annotated[str, Stated(form=can_be_identity, wrong="it must be the token of a charge")] = Field(
         description="the charge's own token"
     )
@@ -253,11 +255,11 @@ class SealedCertificate(CertificatePart, Paged):
     ] = Field(description="package version")
     created: Annotated[str, Stated("when it was made", form=_is_moment, wrong=_MOMENT)]
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
-    model_sha256: Annotated[str, Exact(wrong="it is not the digest of the model")]
+    model_sha256: Annotated[str, Exact(wrong="it is not the digest of the model")] = Field(description="its SHA-256")
     model_checks: ModelChecksPart | None = Field(default=None, description="what the data said about the model")
     mechanism: MechanismPart
     data: DataPart
-    public: list[str]
+    public: list[str] = Field(description="what is taken to be known to everyone")
     warnings: Annotated[
         list[str],
         Stated("where the noise came from: nobody can prove that there was no seed; what follows must be there"),

@@ -52,7 +52,7 @@ class Exact:
     @property
     def words(self) -> str:
         """How the field is checked, in words."""
-        return "exact" if self.why is None else f"not verifiable: {self.why}"
+        return type(self).__name__.lower() if self.why is None else f"not verifiable: {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,6 @@ class Near(Exact):
             if math.isclose(stated, true, rel_tol=self.rel, abs_tol=tolerance):
                 return None
         return super().problem(path, stated, true, content)
-
-    @property
-    def words(self) -> str:
-        """How the field is checked, in words."""
-        return "near" if self.why is None else super().words
 
 
 @dataclass(frozen=True)
@@ -118,11 +113,6 @@ def parts_of(annotation: Any) -> list[type[BaseModel]]:
 def unprovable_fields(part: type[BaseModel]) -> dict[str, str]:
     """The fields that nobody can recompute, and why."""
     return {path: check.why for path, check in declared_checks(part).items() if check.why is not None}
-
-
-def is_listed(path: str, listed: Mapping[str, str]) -> bool:
-    """Whether a field, or a part that it is in, is on a list of unprovable fields."""
-    return any(path == name or path.startswith(f"{name}.") for name in listed)
 
 
 def differences(

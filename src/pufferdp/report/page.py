@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any
+from typing import Any, Final
 
 from pufferdp.report.charts import Chart, Panels
+
+IN_WORDS: Final = "In the words of the certificate"
+"""The title of the section that ``verify`` prints."""
 
 
 class Medium(Flag):

@@ -16,7 +16,7 @@ from pufferdp.publish.certificate import (
     SERIES_SCHEMA,
     TABLE_SCHEMA,
 )
-from pufferdp.report.page import Block, Page
+from pufferdp.report.page import IN_WORDS, Block, Page, Words
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import Comparison
@@ -51,8 +51,9 @@ def certificate_page(subject: Any, comparison: Comparison | None = None) -> Page
 
 def guarantee_of(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What a certificate that holds guarantees: what ``verify`` prints."""
-    blocks: tuple[Block, ...] = _module(certificate).guarantee_blocks(certificate)
-    return blocks
+    page = certificate_page(certificate)
+    stated = next(section.blocks for section in page.sections if section.title == IN_WORDS)
+    return (Words(page.opening), *stated) if page.opening else stated
 
 
 def _module(certificate: dict[str, Any]) -> Any:

@@ -17,14 +17,8 @@ MANY: Final = 40
 TURNED: Final = 11.0
 """More letters an inch than this, and the names along an axis are turned."""
 DASHES: Final[tuple[tuple[float, ...], ...]] = (
-    (),
-    (6, 3),
-    (1.5, 2),
-    (8, 2.5, 1.5, 2.5),
-    (3, 1.5),
-    (1, 4),
-    (10, 3),
-    (4, 2, 1, 2, 1, 2),
+    *((), (6, 3), (1.5, 2), (8, 2.5, 1.5, 2.5)),
+    *((3, 1.5), (1, 4), (10, 3), (4, 2, 1, 2, 1, 2)),
 )
 """Lengths on and off in points, one pattern a series; the first is solid."""
 MARKERS: Final = ("o", "X", "s", "D", "^", "v", "<", ">")
@@ -34,10 +28,7 @@ SHAPES: Final = (
     "cross",
     "square",
     "diamond",
-    "triangle-up",
-    "triangle-down",
-    "triangle-left",
-    "triangle-right",
+    *(f"triangle-{side}" for side in ("up", "down", "left", "right")),
 )
 """One marker a series, by the names that Vega has for them; in the order of ``MARKERS``."""
 HATCHES: Final = ("///", "...", "\\\\\\", "xxx", "---", "ooo", "+++", "***")

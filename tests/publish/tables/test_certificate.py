@@ -14,12 +14,11 @@ from pufferdp import Charge, Ledger, PufferdpError, RefusedError, Release, Relea
 from pufferdp.basics.files import canonical_json
 from pufferdp.basics.progress import silent
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.fields import is_listed
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables import certificate as certificates
 from pufferdp.publish.tables.kind import KIND
 from tests.publish.tables.test_tables import MODEL, people
-from tests.publish.test_leaves import changes, path_of, put
+from tests.publish.test_leaves import changes, is_listed, path_of, put
 
 REQUEST: dict[str, Any] = {"model": MODEL, "column": "x", "order": "t", "by": "who", "epsilon": 1.0}
 

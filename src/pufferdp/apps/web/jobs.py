@@ -133,7 +133,7 @@ def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
     return {
         **planned.to_dict(),
         "verdict": (*plan_verdict(planned), planned.problem.checked.sentence),
-        "guarantee": str(plan_guarantee(planned)),
+        "guarantee": plan_guarantee(planned),
         "lengths": [list(p) for p in planned.problem.lengths],
         "chart": pictures.vega(plan_comparison(planned.to_dict()), theme),
     }

@@ -281,7 +281,7 @@ class Pass:
         self.reach: Mask = side.kernels > 0
         self.distance = self.scaled_at = 1
         self.spent, self.scaled_spent = np.zeros(len(rows)), 0.0
-        self.losses = self._losses_here()
+        self.losses = side.losses[rows.offsets % len(side.losses)]  # of the record at the current distance
 
     def keep(self, at: Mask) -> None:
         """Go on with some of the rows."""
@@ -411,12 +411,7 @@ class Pass:
         else:
             self.reach = bool_product(self.reach, self.side.powers.supports(size)[0])
         self.distance += size
-        self.losses = self._losses_here()
-
-    def _losses_here(self) -> Floats:
-        """The DP loss of the record at the current distance, (Q,)."""
-        losses = self.side.losses
-        return losses[(self.rows.offsets + self.distance - 1) % len(losses)]
+        self.losses = self.side.losses[(self.rows.offsets + self.distance - 1) % len(self.side.losses)]
 
     def skip(self, size: int) -> None:
         """Go to the record behind a step without reading its ends."""

@@ -337,10 +337,10 @@ class Search:
                 level = need[:, :-1, None]
                 with np.errstate(invalid="ignore"):
                     loose = (ends - side.edge) / np.maximum(level - side.edge, tolerance / 2 * level)
-                loose = np.where(open_ends & ~np.isnan(loose), loose, 1.0).max(axis=(0, 2), initial=1.0)
+                loose = np.where(open_ends & (len(side.sizes) < 1 << 12), np.nan_to_num(loose, nan=1.0), 1.0)
                 # What bounds inside a block are above those at its ends falls with the square of its size.
-                parts = 2 ** np.ceil(np.log2(np.minimum(loose, 256.0)) / 2).astype(np.int64)
-                parts = parts if len(side.sizes) < 1 << 12 else np.ones_like(parts)
+                halvings = np.log2(np.clip(loose.max(axis=(0, 2), initial=1.0), 1.0, 256.0)) / 2
+                parts = 2 ** np.ceil(halvings).astype(np.int64)
                 open_steps = np.repeat(open_ends.any(axis=(0, 2)), np.minimum(side.sizes, parts))
                 wanted[i] = np.append(open_steps, tail_open)
                 side.split(parts)

@@ -170,8 +170,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     chosen, waiting = order[first], order[~first]
     chosen = chosen[np.argsort(-likely[chosen], kind="stable")]
     rest = [_search(problem, at, tolerance, out, last=False) for at in _chunks(chosen, _CHUNK)]
-    many = max(16, (1 << 14) // problem.sides[0].size)
-    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, many)]
+    rest += [_above(problem, at, tolerance, out) for at in _chunks(waiting, (1 << 14) // problem.sides[0].size + 1)]
     left = np.concatenate(rest)
     for at in _chunks(left[np.argsort(-likely[left], kind="stable")], _CHUNK // 8 if groups == 1 else _CHUNK):
         _search(problem, at, tolerance, out, last=True)

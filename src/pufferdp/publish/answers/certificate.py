@@ -64,22 +64,22 @@ class ApproximatePart(CertificatePart):
     """The approximate DP of the noise: rho of zCDP, and its pair (epsilon, delta) that is carried over."""
 
     move: Annotated[float, Near()] = Field(description="the most that one record moves the answer in L2")
-    rho: Annotated[float, Near()]
-    dp_epsilon: Annotated[float, Near()]
-    dp_delta: Annotated[float, Near(rel=1e-6)]
+    rho: Annotated[float, Near()] = Field(description="of zero-concentrated DP")
+    dp_epsilon: Annotated[float, Near()] = Field(description="the epsilon of the pair")
+    dp_delta: Annotated[float, Near(rel=1e-6)] = Field(description="the delta of the pair")
     """It falls fast as the loss grows: rounding of the loss shows in it some hundred times as much."""
 
 
 class QueryPart(CertificatePart):
     """The query that was asked."""
 
-    name: str
+    name: str = Field(description="the query, as on the command line")
     clip: Annotated[
         list[float] | None,
         Stated("the range that was chosen; the noise must follow from its width, and the estimate lie in it"),
     ]
-    lipschitz: Annotated[float, Near()]
-    coordinates: int
+    lipschitz: Annotated[float, Near()] = Field(description="the most that one record moves the answer in L1")
+    coordinates: int = Field(description="how many numbers it returns")
 
 
 _AS_GOOD: Final = Stated("in a series any record may stand for those whose quilt is as good")
@@ -91,7 +91,9 @@ class QuiltPart(CertificatePart):
     node: Annotated[int | str, _AS_GOOD]
     ends: Annotated[list[int] | list[str], _AS_GOOD]
     nearby: int | float = Field(description="records inside the quilt, weighed by how far each can move the answer")
-    influence: Annotated[float, Near(rel=1e-6, abs=1e-9)]
+    influence: Annotated[float, Near(rel=1e-6, abs=1e-9)] = Field(
+        description="how much of epsilon the records beyond the quilt use"
+    )
     skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
 
 
@@ -101,15 +103,15 @@ _DECIDES: Final = Exact(wrong="the pair that decides is another")
 class TransportPart(CertificatePart):
     """The pair of secrets that is hardest to hide, and how far apart the distributions of the answer are."""
 
-    distance: Annotated[float, Near()]
-    first: Annotated[str | None, _DECIDES]
-    second: Annotated[str | None, _DECIDES]
+    distance: Annotated[float, Near()] = Field(description="the largest move of the transport, W∞")
+    first: Annotated[str | None, _DECIDES] = Field(description="the one secret")
+    second: Annotated[str | None, _DECIDES] = Field(description="the other secret")
 
 
 class CalibrationPart(CertificatePart):
     """What the width of the noise rests on."""
 
-    sigma: Annotated[float, Near()]
+    sigma: Annotated[float, Near()] = Field(description="the scale of the noise for a Lipschitz constant of 1")
     quilt: QuiltPart | None
     transport: TransportPart | None
     approximate: ApproximatePart | None = Field(default=None, description="only where the guarantee has a delta")
@@ -126,8 +128,8 @@ class ModelEstimatePart(CertificatePart):
     mean: Annotated[float | list[float | None] | None, _POSTERIOR] = Field(
         description="null where the model hardly explains the answer"
     )
-    low: Annotated[float | list[float | None] | None, _POSTERIOR]
-    high: Annotated[float | list[float | None] | None, _POSTERIOR]
+    low: Annotated[float | list[float | None] | None, _POSTERIOR] = Field(description="lower ends of the intervals")
+    high: Annotated[float | list[float | None] | None, _POSTERIOR] = Field(description="upper ends of the intervals")
     probability: float = Field(description="what the interval from low to high holds at least, both ends included")
     surprise: Annotated[float | list[float], Near(rel=1e-6, abs=1e-9)] = Field(
         description="probability, under the model, of an answer this far out"
@@ -142,11 +144,13 @@ class Certificate(SealedCertificate):
     query: QueryPart
     calibration: CalibrationPart
     noise: AnswerNoisePart
-    expected_l1_error: Annotated[float, Near()]
+    expected_l1_error: Annotated[float, Near()] = Field(description="expected error, added up over all numbers")
     accuracy: AccuracyPart
-    labels: list[str]
+    labels: list[str] = Field(description="what each number is about")
     answer: Annotated[Answer, Stated("the released numbers; estimate and model_estimate must follow from them")]
-    estimate: Annotated[Answer, Exact(wrong="the estimate does not follow from the answer")]
+    estimate: Annotated[Answer, Exact(wrong="the estimate does not follow from the answer")] = Field(
+        description="the nearest possible answer"
+    )
     model_estimate: ModelEstimatePart | None = Field(
         description="null where the answer has no one distribution under the model"
     )
@@ -206,6 +210,8 @@ def _guarantee(problem: Problem, delta: float) -> str:
     between = "any two values of any single record" if problem.secrets is None else "the two secrets of any pair"
     if problem.unit is not None:
         between = f"any two possible sequences for {problem.unit.words}{' of a series' * (not problem.unit.unlimited)}"
+    if problem.secret is not None:
+        between = f"any two possibilities for {problem.secret.words}"
     if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
     if delta > 0:

@@ -56,8 +56,8 @@ class SeriesCertificate(SealedCertificate):
     schema_: Literal["pufferdp-series-certificate/2"] = Field(alias="schema")
     guarantee: Guarantee
     channel: ChannelPart
-    labels: list[str]
-    once: str
+    labels: list[str] = Field(description="the states, in the order of the channel")
+    once: str = Field(description="what a second release from the series costs")
 
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> str:

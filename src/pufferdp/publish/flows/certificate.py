@@ -22,41 +22,41 @@ from pufferdp.publish.flows.problem import FlowProblem
 class FlowGuarantee(CertificatePart):
     """The guarantee of a flow, in total variation."""
 
-    privacy: Literal["orbit", "record", "joint"]
+    privacy: Literal["orbit", "record", "joint"] = Field(description="what is protected")
     tau: float = Field(description="largest total variation between the distributions of two releases")
     eta: float = Field(description="radius of the orbit: largest total variation between rows")
     kernels: Literal["orbit", "centre"] = Field(description="which kernels the record guarantee holds for")
-    start: str
-    statement: str
-    not_guaranteed: str
+    start: str = Field(description="how the distributions start")
+    statement: str = Field(description="the guarantee and its assumptions in words")
+    not_guaranteed: str = Field(description="what the guarantee does not cover")
 
 
 class FlowQueryPart(CertificatePart):
     """The flow that was asked for."""
 
-    name: Literal["flow"]
+    name: Literal["flow"] = Field(description="the query")
     transitions: int = Field(ge=1, description="n, in all chains together")
-    coordinates: int
+    coordinates: int = Field(description="how many shares it returns")
 
 
 class FlowCalibrationPart(CertificatePart):
     """The constants the noise rests on."""
 
-    rule: Literal["ours", "poster"]
+    rule: Literal["ours", "poster"] = Field(description="which sensitivity was used")
     dobrushin: Annotated[float, Near()] = Field(description="alpha(K0)")
-    alpha_orbit: Annotated[float, Near()]
-    alpha_record: Annotated[float, Near()]
+    alpha_orbit: Annotated[float, Near()] = Field(description="the coefficient for a change of the chain")
+    alpha_record: Annotated[float, Near()] = Field(description="the coefficient for a change of a record")
     orbit: Annotated[float, Near()] = Field(description="b_orb: how far the flow moves, on average, with the kernel")
     record: Annotated[float, Near()] = Field(description="b_rec: how far it moves with one transition")
     sum: bool = Field(description="whether both are added; the larger is enough")
-    distance: Annotated[float, Near()]
+    distance: Annotated[float, Near()] = Field(description="how far the flow moves in all")
     sigma: Annotated[float, Near()] = Field(description="standard deviation of the noise for the flow itself")
 
 
 class RepairPart(CertificatePart):
     """How the noisy numbers became a point of the simplex."""
 
-    name: Literal["simplex", "log"]
+    name: Literal["simplex", "log"] = Field(description="how the shares were made to add up to 1")
     kappa: float | None = Field(description="for log: noise of sigma/kappa on log(flow+kappa)")
 
 
@@ -82,8 +82,8 @@ def _error_of_errors(content: Mapping[str, Any]) -> float:
 class SimulationPart(CertificatePart):
     """Where the errors come from: flows drawn from the model. No data was looked at."""
 
-    seed: int
-    draws: int
+    seed: int = Field(description="of the simulation, not of the noise")
+    draws: int = Field(description="how many flows were drawn")
     standard_error: Annotated[float, Near(_WHY, rel=0.0, abs=_error_of_errors)]
 
 
@@ -97,8 +97,8 @@ class SimulatedAccuracyPart(AccuracyPart):
 class BudgetPart(CertificatePart):
     """What a ledger writes down."""
 
-    kind: Literal["total-variation"]
-    tau: float
+    kind: Literal["total-variation"] = Field(description="the unit of the budget")
+    tau: float = Field(description="what the flow spends")
 
 
 class FlowCertificate(SealedCertificate):
@@ -116,7 +116,7 @@ class FlowCertificate(SealedCertificate):
     )
     accuracy: SimulatedAccuracyPart
     simulation: SimulationPart
-    labels: list[str]
+    labels: list[str] = Field(description="the states, in the order of the flow")
     flow: Annotated[list[list[float]], Stated("the released numbers; the estimates must follow from them")]
     estimates: Annotated[dict[str, Any], Near(rel=1e-6, abs=1e-6)] = Field(
         description="what the flow says of the chain, with ranges for the noise"

@@ -24,20 +24,20 @@ TRUSTED: Final = (
 class MeasurementPart(CertificatePart):
     """What the map of the measurement states of one record that changes."""
 
-    metric: str
+    metric: str = Field(description="the input distance of the map")
     moves: int = Field(ge=1, description="how far apart data sets are in which one record differs")
-    measure: str
+    measure: str = Field(description="the privacy measure of the map")
     dp_loss: float = Field(gt=0, description="of the pair that is carried over; all of it where the delta is 0")
     dp_delta: float = Field(ge=0, lt=1)
     values: str = Field(description="what the measurement gets for each record")
-    clip: list[float] | None
+    clip: list[float] | None = Field(description="the range that values are clipped to")
 
 
 class CarriedGuarantee(ApproximateGuarantee):
     """The guarantee that follows from what the map states."""
 
     # Another machine may end on another upper end within the tolerance; the delta follows from it.
-    epsilon: Annotated[float, Near(rel=TOLERANCE)]
+    epsilon: Annotated[float, Near(rel=TOLERANCE)] = Field(description="bound on the log of how far odds change")
     delta: Annotated[float | None, Near(rel=1e-6)] = Field(
         default=None, description="only where it is added to every probability"
     )

@@ -31,9 +31,9 @@ ROUNDING: Final = 1e-12
 class HidingPart(CertificatePart):
     """The guarantee of a redacted series, about its private records."""
 
-    adversary: str
-    knows: str
-    epsilon: float
+    adversary: str = Field(description="bdp, pufferfish or dp")
+    knows: str = Field(description="what the adversary knows of the other records")
+    epsilon: float = Field(description="bound on the log of how far odds change")
     private: Annotated[
         list[int], Stated("which rows stand at the private positions, where a column says the order")
     ] = Field(description="private rows, counted from 1")
@@ -41,7 +41,7 @@ class HidingPart(CertificatePart):
     whole: bool | None = Field(
         default=None, description="true where private records that follow each other are one secret; absent otherwise"
     )
-    statement: str
+    statement: str = Field(description="the guarantee and its assumptions in words")
 
 
 class BlockPart(CertificatePart):
@@ -73,7 +73,7 @@ class EarlierPart(CertificatePart):
 
     sha256: str = Field(description="the hash of its certificate")
     private: list[int] = Field(description="its private rows")
-    leakage: float
+    leakage: float = Field(description="what it leaks, exactly")
     dataset: str | None = Field(description="the data set of the ledger that it was charged to")
 
 

@@ -37,8 +37,8 @@ IRREGULAR: Final = (
 class QuestionNoisePart(CertificatePart):
     """The noise of one question, before anything is divided by the records of a group."""
 
-    kind: str
-    scale: Annotated[float, Near()]
+    kind: str = Field(description="the distribution of the noise")
+    scale: Annotated[float, Near()] = Field(description="its scale")
     balanced: bool = Field(description="whether the noise of the numbers of one group adds up to 0")
     divided: bool = Field(description="whether answer, scale and alpha are divided by the records of the group")
 
@@ -52,20 +52,20 @@ class QuestionAccuracyPart(AccuracyPart):
 class QuestionPart(CertificatePart):
     """A question, its share of the DP loss and its noise."""
 
-    name: str
+    name: str = Field(description="the query, as on the command line")
     clip: Annotated[list[float] | None, Stated("the range that was chosen; the noise must follow from its width")]
     share: float = Field(description="of the DP loss of the table")
     dp_loss: Annotated[float, Near()] = Field(description="of each record of a group, by this question")
-    labels: list[str]
+    labels: list[str] = Field(description="what each of its numbers is about")
     noise: QuestionNoisePart
     accuracy: QuestionAccuracyPart
-    theorem: str
+    theorem: str = Field(description="what its noise rests on")
 
 
 class GroupsPart(CertificatePart):
     """What tells groups apart. Which group a record is in is public."""
 
-    per: list[str]
+    per: list[str] = Field(description="what the rows of the table are")
     keys: list[str] = Field(description="the columns of the table that say which group a row is")
     named: Annotated[bool, Stated("whether the groups were listed; what is public must follow from it")] = Field(
         description="whether the groups were listed; otherwise they are those of the data"
@@ -77,8 +77,8 @@ class GroupsPart(CertificatePart):
 class TablePart(CertificatePart):
     """The released table, or of a large one its hash alone."""
 
-    columns: list[str]
-    rows: list[list[str | int | float | None]] | None
+    columns: list[str] = Field(description="the names of the columns")
+    rows: list[list[str | int | float | None]] | None = Field(description="the released numbers; null: hash alone")
     sha256: str = Field(description="SHA-256 of the table as CSV")
 
 

@@ -41,24 +41,16 @@ def drawing(theme: Theme = LIGHT) -> Iterator[type[Figure]]:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ParameterError(f"a figure needs matplotlib; install it with: {install_advice('report')}") from None
+    inks = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color")
     settings: dict[Any, Any] = {
-        "figure.facecolor": theme.ground,
-        "savefig.facecolor": theme.ground,
-        "axes.facecolor": theme.ground,
-        "axes.edgecolor": theme.text,
-        "axes.labelcolor": theme.text,
+        **{f"{part}.facecolor": theme.ground for part in ("figure", "savefig", "axes")},
+        **dict.fromkeys(inks, theme.text),
+        **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
         "axes.titlesize": 10.5,
         "axes.titlelocation": "left",
-        "axes.titlecolor": theme.text,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
         "axes.axisbelow": True,
-        "text.color": theme.text,
-        "xtick.color": theme.text,
-        "ytick.color": theme.text,
         "grid.color": theme.grid,
         "grid.linewidth": 0.7,
-        "legend.frameon": False,
         "legend.fontsize": _SMALL,
         "hatch.linewidth": 0.8,
         "font.size": 10,
@@ -172,32 +164,19 @@ def _names(axis: charts.Axis, ticks: Any, across: bool, width: float, middle: fl
 
 def _line(axes: Axes, layer: charts.Line, chart: charts.Chart, theme: Theme) -> None:
     n = layer.series % len(DASHES)
-    axes.plot(
-        layer.x,
-        layer.y,
-        color=theme.series[n],
-        linestyle=(0, DASHES[n]) if DASHES[n] else "-",
-        linewidth=2.4 if layer.bold else 1.5,
-        drawstyle="steps-mid" if layer.step else "default",
-        marker=MARKERS[n] if layer.marked else "",
-        markersize=4,
-        label=short(layer.label, 60) or None,
-    )
+    colour, label = theme.series[n], short(layer.label, 60) or None
+    if not layer.joined:
+        face = theme.ground if layer.hollow else colour
+        style: dict[str, Any] = {"linestyle": "", "markersize": 5.5, "markerfacecolor": face, "clip_on": False}
+    else:
+        style = {"linestyle": _dashes(n), "linewidth": 2.4 if layer.bold else 1.5, "markersize": 4}
+        style["drawstyle"] = "steps-mid" if layer.step else "default"
+    marker = MARKERS[n] if layer.marked or not layer.joined else ""
+    axes.plot(layer.x, layer.y, color=colour, marker=marker, label=label, **style)
 
 
-def _points(axes: Axes, layer: charts.Points, chart: charts.Chart, theme: Theme) -> None:
-    colour = theme.series[layer.series % len(MARKERS)]
-    axes.plot(
-        layer.x,
-        layer.y,
-        linestyle="",
-        marker=MARKERS[layer.series % len(MARKERS)],
-        markersize=5.5,
-        color=colour,
-        markerfacecolor=theme.ground if layer.hollow else colour,
-        clip_on=False,
-        label=short(layer.label, 60) or None,
-    )
+def _dashes(n: int) -> Any:
+    return (0, DASHES[n]) if DASHES[n] else "-"
 
 
 def _bars(axes: Axes, layer: charts.Bars, chart: charts.Chart, theme: Theme) -> None:
@@ -240,8 +219,7 @@ def _band(axes: Axes, layer: charts.Band, chart: charts.Chart, theme: Theme) -> 
 def _rule(axes: Axes, layer: charts.Rule, chart: charts.Chart, theme: Theme) -> None:
     across = axes.axhline if layer.along == "y" else axes.axvline
     n = layer.series % len(DASHES)
-    style = (0, DASHES[n]) if DASHES[n] else "-"
-    colour = theme.shade if layer.pale else theme.series[n]
+    style, colour = _dashes(n), theme.shade if layer.pale else theme.series[n]
     across(layer.at, color=colour, linestyle=style, linewidth=1.3, label=short(layer.label, 60) or None, zorder=1.5)
 
 
@@ -273,16 +251,9 @@ def _heat_map(axes: Axes, layer: charts.HeatMap, chart: charts.Chart, theme: The
             axes.text(x + 0.5, y + 0.5, f"{value:.3f}", ha="center", va="center", color=ink, fontsize=8)
 
 
-_LAYERS: Final[dict[type, Any]] = {
-    charts.Line: _line,
-    charts.Points: _points,
-    charts.Bars: _bars,
-    charts.Range: _range,
-    charts.Band: _band,
-    charts.Rule: _rule,
-    charts.Text: _text,
-    charts.HeatMap: _heat_map,
-}
+_LAYERS: Final[dict[type, Any]] = dict(
+    zip(charts.LAYERS, (_line, _bars, _range, _band, _rule, _heat_map, _text), strict=True)
+)
 
 
 def inline_svg(shown: charts.Drawable, name: str) -> str:

@@ -83,59 +83,50 @@ def _xy(chart: charts.Chart) -> dict[str, Any]:
     return {"x": _channel(chart.x, "x", "x", chart.width), "y": _channel(chart.y, "y", "y", math.inf)}
 
 
-def _told(
-    layer: charts.Line | charts.Points | charts.Range | charts.Rule, chart: charts.Chart, theme: Theme
-) -> dict[str, Any]:
-    """What tells a labelled layer apart, with its legend: lines by colour and dashes, points by colour and shape."""
+Labelled = charts.Line | charts.Range | charts.Rule
+
+
+def _is_joined(layer: Labelled) -> bool:
+    return not isinstance(layer, charts.Line) or layer.joined
+
+
+def _legend(layer: Labelled, chart: charts.Chart, theme: Theme) -> dict[str, Any]:
+    """What distinguishes a labelled layer, with its legend: lines by colour and dashes, points by colour and shape."""
     if not layer.label:
         return {}
-    alike = [
-        other
-        for other in chart.layers
-        if isinstance(other, charts.Line | charts.Points | charts.Range | charts.Rule) and other.label
-    ]
-    alike = [other for other in alike if isinstance(other, charts.Points) is isinstance(layer, charts.Points)]
-    colours = [theme.series[other.series] for other in alike]
-    by: dict[str, list[Any]] = {
-        "color": colours,
-        "strokeDash": [list(DASHES[other.series]) or [1, 0] for other in alike],
-    }
-    if isinstance(layer, charts.Points):
-        hollow = [theme.ground if getattr(other, "hollow", False) else theme.series[other.series] for other in alike]
-        by = {"stroke": colours, "fill": hollow, "shape": [SHAPES[other.series] for other in alike]}
+    labelled = [other for other in chart.layers if isinstance(other, Labelled) and other.label]
+    alike = [other for other in labelled if _is_joined(other) is _is_joined(layer)]
+    colours: list[Any] = [theme.series[other.series] for other in alike]
     (field,) = _label(layer)
     encoding: dict[str, Any] = {"field": field, "type": "nominal", "title": None}
-    if not isinstance(layer, charts.Points):
+    if _is_joined(layer):
         encoding["legend"] = {"symbolType": "stroke"}
+        by = {"color": colours, "strokeDash": [list(DASHES[other.series]) or [1, 0] for other in alike]}
+    else:
+        fill = [theme.ground if getattr(other, "hollow", False) else theme.series[other.series] for other in alike]
+        by = {"stroke": colours, "fill": fill, "shape": [SHAPES[other.series] for other in alike]}
     domain = [other.label for other in alike]
     return {channel: {**encoding, "scale": {"domain": domain, "range": values}} for channel, values in by.items()}
 
 
 def _line(layer: charts.Line, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
-    mark: dict[str, Any] = {
-        "type": "line",
-        "strokeWidth": 3 if layer.bold else 1.8,
-        "color": theme.series[layer.series],
-    }
-    if layer.step:
-        mark["interpolate"] = "step"
-    if DASHES[layer.series]:
-        mark["strokeDash"] = list(DASHES[layer.series])
-    if layer.marked:
-        mark["point"] = {"shape": SHAPES[layer.series], "color": theme.series[layer.series], "size": 24}
+    colour, shape = theme.series[layer.series], SHAPES[layer.series]
+    encoding = {**_xy(chart), **_legend(layer, chart, theme)}
     # Rows stay in their order, also where a line turns back.
     rows = [{**row, "n": n, **_label(layer)} for n, row in enumerate(_rows(chart, x=layer.x, y=layer.y))]
-    encoding = {**_xy(chart), **_told(layer, chart, theme), "order": {"field": "n"}}
-    return [{"data": {"values": rows}, "mark": {**mark, "tooltip": True}, "encoding": encoding}]
-
-
-def _points(layer: charts.Points, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
-    colour = theme.series[layer.series]
-    mark = {"type": "point", "shape": SHAPES[layer.series], "size": 45, "color": colour, "tooltip": True}
-    mark["fill"] = theme.ground if layer.hollow else colour
-    encoding = {**_xy(chart), **_told(layer, chart, theme)}
-    rows = [{**row, **_label(layer)} for row in _rows(chart, x=layer.x, y=layer.y)]
+    mark: dict[str, Any] = {"color": colour, "tooltip": True}
+    if layer.joined:
+        mark |= {"type": "line", "strokeWidth": 3 if layer.bold else 1.8, **_dashes(layer)}
+        mark |= {"interpolate": "step"} if layer.step else {}
+        mark |= {"point": {"shape": shape, "color": colour, "size": 24}} if layer.marked else {}
+        encoding["order"] = {"field": "n"}
+    else:
+        mark |= {"type": "point", "shape": shape, "size": 45, "fill": theme.ground if layer.hollow else colour}
     return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
+
+
+def _dashes(layer: Labelled) -> dict[str, Any]:
+    return {"strokeDash": list(DASHES[layer.series])} if DASHES[layer.series] else {}
 
 
 def _bars(layer: charts.Bars, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
@@ -166,7 +157,7 @@ def _range(layer: charts.Range, chart: charts.Chart, theme: Theme) -> list[dict[
     along = layer.along
     rows = _rows(chart, x=layer.at, y=layer.low) if along == "y" else _rows(chart, x=layer.low, y=layer.at)
     rows = [{**row, "end": end, **_label(layer)} for row, end in zip(rows, layer.high, strict=True)]
-    encoding = {**_xy(chart), f"{along}2": {"field": "end"}, **_told(layer, chart, theme)}
+    encoding = {**_xy(chart), f"{along}2": {"field": "end"}, **_legend(layer, chart, theme)}
     mark = {"type": "rule", "strokeWidth": 1.6, "color": theme.series[layer.series], "tooltip": True}
     tick = {"type": "tick", "color": theme.series[layer.series], "size": 9, "thickness": 1.6}
     tick["orient"] = "horizontal" if along == "y" else "vertical"
@@ -190,11 +181,9 @@ def _band(layer: charts.Band, chart: charts.Chart, theme: Theme) -> list[dict[st
 
 def _rule(layer: charts.Rule, chart: charts.Chart, theme: Theme) -> list[dict[str, Any]]:
     axis = chart.x if layer.along == "x" else chart.y
-    mark: dict[str, Any] = {"type": "rule", "strokeWidth": 1.5}
+    mark: dict[str, Any] = {"type": "rule", "strokeWidth": 1.5, **_dashes(layer)}
     mark["color"] = theme.shade if layer.pale else theme.series[layer.series]
-    if DASHES[layer.series]:
-        mark["strokeDash"] = list(DASHES[layer.series])
-    encoding = {layer.along: _channel(axis, "at", layer.along), **_told(layer, chart, theme)}
+    encoding = {layer.along: _channel(axis, "at", layer.along), **_legend(layer, chart, theme)}
     rows = [{"at": _place(axis, layer.at), **_label(layer)}]
     return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
@@ -232,22 +221,15 @@ def _heat_map(layer: charts.HeatMap, chart: charts.Chart, theme: Theme) -> list[
     return [{"data": {"values": rows}, **cells}, *written]
 
 
-def _label(layer: charts.Line | charts.Points | charts.Range | charts.Rule) -> dict[str, str]:
+def _label(layer: Labelled) -> dict[str, str]:
     """Under a name of its own for points, which keeps their legend apart from that of lines."""
-    return {"point" if isinstance(layer, charts.Points) else "line": layer.label} if layer.label else {}
+    return {"line" if _is_joined(layer) else "point": layer.label} if layer.label else {}
 
 
 def _rows(chart: charts.Chart, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
     return [{"x": _place(chart.x, a), "y": _place(chart.y, b)} for a, b in zip(x, y, strict=True)]
 
 
-_LAYERS: Final[dict[type, Any]] = {
-    charts.Line: _line,
-    charts.Points: _points,
-    charts.Bars: _bars,
-    charts.Range: _range,
-    charts.Band: _band,
-    charts.Rule: _rule,
-    charts.Text: _text,
-    charts.HeatMap: _heat_map,
-}
+_LAYERS: Final[dict[type, Any]] = dict(
+    zip(charts.LAYERS, (_line, _bars, _range, _band, _rule, _heat_map, _text), strict=True)
+)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import interval_text, number
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers import estimate
-from pufferdp.publish.certificate import adversary_text
+from pufferdp.publish.answers.certificate import statement
 from pufferdp.publish.verdict import certified_verdict
-from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
-from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
+from pufferdp.report.charts import Axis, Bar, BarKind, Bars, Chart, Line, Range, Rule, bar_chart, interval_chart, points
+from pufferdp.report.page import Block, Figure, Medium, Page, Table, Words
 from pufferdp.report.pages import common
 from pufferdp.report.pages.leakage import multiplied
 
@@ -35,94 +35,54 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
     errors = [c["expected_l1_error"] for c in shown]
     # As exponents: between the errors of an epsilon of 1000 and of group privacy lie more powers than a number holds.
     least = max(-300, math.floor(math.log10(min(errors, default=1.0)) - 0.1))
-    low, span = 10.0**least, math.log10(max(errors, default=10.0 ** (least + 1))) - least
-    layers: list[Layer] = []
-    spoken = []
-    for y, (c, error) in enumerate(zip(shown, errors, strict=True)):
-        best = c["mechanism"] == plan["best"]
-        kind: BarKind = "full" if best else "pale" if c["applies"] else "hatched"
-        note = {"full": "best", "hatched": "no guarantee"}.get(kind, "")
-        layers.append(Bars(at=(y,), values=(error,), kind=kind, start=low))
-        layers.append(Text(x=error, y=y, words="  ".join(filter(None, (number(error), note))), align="left", right=5))
-        spoken.append(f"{c['mechanism']} {number(error)}" + (f" ({note})" if note else ""))
+    span = math.log10(max(errors, default=10.0 ** (least + 1))) - least
+    bars = []
+    for c in shown:
+        kind: BarKind = "full" if c["mechanism"] == plan["best"] else "pale" if c["applies"] else "hatched"
+        note = {"full": " (best)", "hatched": " (no guarantee)"}.get(kind, "")
+        error = c["expected_l1_error"]
+        bars.append(Bar(name=c["mechanism"], value=error, kind=kind, words=f"{number(error)}{note}"))
     title = plan["query"] + (f", {plan['records']:,} records" if plan["records"] else "")
     if "tau" in plan:
         title += f", tau {plan['tau']:g}, eta {plan['eta']:g}, {plan['privacy']} privacy"
     else:
         title += f", epsilon {plan['epsilon']:g}{_beside(plan)}, adversary {plan['adversary']}"
-    return Chart(
-        title=title,
-        x=Axis(
-            name="expected error (sum over all numbers of the answer)",
-            scale="log",
-            low=low,
-            high=10.0 ** min(300.0, least + 1.45 * span),  # space for the number beside the longest bar
-        ),
-        y=Axis(scale="names", names=tuple(c["mechanism"] for c in shown)),
-        layers=tuple(layers),
-        alt=f"Expected error of each mechanism for {title}: {'; '.join(reversed(spoken))}.",
-        height=1.3 + 0.42 * len(shown),
-    )
+    # Space for the number beside the longest bar.
+    low, high = 10.0**least, 10.0 ** min(300.0, least + 1.45 * span)
+    axis = Axis(name="expected error (sum over all numbers of the answer)", scale="log", low=low, high=high)
+    return bar_chart(bars, axis, title=title, alt=f"Expected error of each mechanism for {title}")
 
 
 def release_chart(certificate: dict[str, Any]) -> Chart:
     """The released numbers with the range in which, all together, the true ones lie."""
     answer = as_list(certificate["answer"])
     labels, accuracy, guarantee = certificate["labels"], certificate["accuracy"], certificate["guarantee"]
-    alpha, sure = accuracy["alpha"], f"{1 - accuracy['beta']:.4g}"
-    places = tuple(float(n) for n in range(len(answer)))
+    alpha, sure, query = accuracy["alpha"], f"{1 - accuracy['beta']:.4g}", certificate["query"]["name"]
     spoken = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
-    return Chart(
+    return interval_chart(
+        labels,
+        answer,
+        ([value - alpha for value in answer], [value + alpha for value in answer]),
+        Axis(name=query),
+        Rule(at=0.0),
         title=f"epsilon {guarantee['epsilon']:g}{_beside(guarantee)}, adversary {guarantee['adversary']}, "
         f"{certificate['mechanism']['name']}; whiskers hold all true values with probability {sure}",
-        x=Axis(scale="names", names=tuple(labels)),
-        y=Axis(name=certificate["query"]["name"]),
-        layers=(
-            Bars(at=places, values=tuple(answer), kind="pale"),
-            Range(at=places, low=tuple(v - alpha for v in answer), high=tuple(v + alpha for v in answer)),
-            Rule(at=0.0),
-        ),
-        alt=f"The released {certificate['query']['name']}: {spoken}. With probability {sure} every number errs by less "
-        f"than {number(alpha)}.",
-        width=min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0),
-        height=4.0,
+        alt=f"The released {query}: {spoken}. With probability {sure} every number errs by less than {number(alpha)}.",
     )
 
 
 def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
     """A released answer, from its certificate."""
-    g, query, noise = (certificate[name] for name in ("guarantee", "query", "noise"))
-    # The certificate says itself where the guarantee is about values within the clipping width.
-    width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
-    about = common.secret_words(g["framework"] is not None, width, g.get("unit"))
-    delta = g.get("delta", 0.0)
-    guarantee = common.guarantee_words(g["epsilon"], g["knows"], "these numbers", **about, delta=delta)
-    words = Words(common.guarantee_sentences(certificate), Medium.TERMINAL)
-    balanced = ", adding up to 0" if noise.get("balanced") else ""
-    decides = what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]})
-    lipschitz = number(query["lipschitz"])
+    g, query = certificate["guarantee"], certificate["query"]["name"]
     return common.certificate_page(
         certificate,
-        title=f"Private release: {query['name']} of {certificate['data']['column']}",
+        title=f"Private release: {query} of {certificate['data']['column']}",
         lead=f", epsilon {number(g['epsilon'])}{_beside(g)}",
         verdict=(certified_verdict(certificate).sentence,),
-        sections=(
-            Section(title="The guarantee", blocks=(guarantee,)),
-            Section(title="The accuracy", blocks=_accuracy(certificate)),
-            Section(title="In the words of the certificate", blocks=(words,)),
-            *common.plain_dp(comparison, g["epsilon"], "this release"),
-        ),
-        facts=(
-            ("noise", f"{noise['kind']}{balanced}, scale {number(noise['scale'])}, Lipschitz constant {lipschitz}"),
-            ("what decides", decides),
-            *_surprise(certificate),
-        ),
+        accuracy=_accuracy(certificate),
+        own=(common.noise_sentence(certificate),),
+        otherwise=common.plain_dp(comparison, g["epsilon"], "this release"),
     )
-
-
-def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of an answer guarantees."""
-    return (Words(common.guarantee_sentences(certificate)),)
 
 
 def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
@@ -190,17 +150,6 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _surprise(certificate: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Where the model hardly explains the answer: how likely it thinks the number that lies furthest out."""
-    model_estimate, labels = certificate["model_estimate"], certificate["labels"]
-    if model_estimate is None or not estimate.hardly_explained(model_estimate["surprise"]):
-        return ()
-    far = as_list(model_estimate["surprise"])
-    least = min(far)
-    rare = f"at most {number(least)}" if least <= estimate.LEAST_SURPRISE else number(least)
-    return (("surprise", f"{labels[far.index(least)]}: under the model one so far out has probability {rare}"),)
-
-
 def fleet_page(fleet: Fleet) -> Page:
     """The answers of a fleet, the first of them where there are many."""
     content = fleet.to_dict()
@@ -220,14 +169,10 @@ def fleet_page(fleet: Fleet) -> Page:
         caption="The released answers",
         head=("person", "records", "noise scale", "answer"),
         rows=tuple(rows),
-        below=f"… and {more:,} more" if more else "",
+        below=common.rows_left_out(more),
     )
-    return Page(
-        title=f"Private releases for {count}",
-        sections=(Section(title="The releases", blocks=(table, Words(tuple(words)))),),
-        data=content,
-        kind="fleet",
-    )
+    title = f"Private releases for {count}"
+    return common.single_page(title, "The releases", table, Words(tuple(words)), data=content, kind="fleet")
 
 
 def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
@@ -251,49 +196,34 @@ def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
     return (plan.verdict_on(best).sentence, *([] if best is applying[0] else [other]))
 
 
-def plan_guarantee(plan: Plan) -> Words:
+def plan_guarantee(plan: Plan) -> str:
     """What a release by this plan would guarantee."""
-    problem, content, sees = plan.problem, plan.to_dict(), "an answer released by this plan"
-    best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
-    clip = problem.query.clip
-    width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
-    about = common.secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
-    delta = 0.0 if best is None else best.get("delta", 0.0)
-    return common.guarantee_words(problem.epsilon, problem.adversary.knows, sees, **about, delta=delta)
+    deltas = (c.get("delta", 0.0) for c in plan.to_dict()["candidates"] if c["applies"])
+    return statement(plan.problem, next(deltas, 0.0))
 
 
 def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[str] = ()) -> Page:
     """A plan: before any data is read."""
     content, problem = plan.to_dict(), plan.problem
     best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
-    bounded = f"probabilities, but for a delta of {best['delta']:g}," if best and "delta" in best else "odds"
     limit = content["limit"]
     warnings = (hopeless(limit),) if limit is not None and limit["hopeless"] else ()
-    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in content["candidates"] if c["reason"])
-    digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
-    return Page(
-        title=f"Plan: {content['query']}",
-        lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_beside(content)}; no data was read",
+    accuracy = _candidates(content, best, warnings)
+    return common.planned_page(
+        content["query"],
+        f"{_records(content)}epsilon {number(content['epsilon'])}{_beside(content)}",
+        common.parts(
+            (plan_guarantee(plan),), accuracy, *common.plain_dp(comparison, problem.epsilon, "a release by this plan")
+        ),
+        content,
         verdict=plan_verdict(plan, refused),
         opening=tuple(filter(None, (_plan_title(content), content.get("zone"), content["model_checks"]))),
-        sections=(
-            Section(title="The guarantee", blocks=(plan_guarantee(plan),)),
-            Section(title="The accuracy", blocks=_candidates(content, best, warnings)),
-            *common.plain_dp(comparison, problem.epsilon, "a release by this plan"),
-        ),
-        words=(
-            f"A release by this plan changes {bounded} by at most a factor of {common.odds(problem.epsilon)}. "
-            f"{adversary_text(problem.adversary.knows)} The certificate of the release has the exact guarantee; "
-            "a plan guarantees nothing.",
-        ),
         facts=(
-            ("adversary", f"{content['adversary']}: knows {problem.adversary.knows}"),
-            *digest,
+            *common.plan_facts(problem.adversary, comparison),
             ("what decides", what_decides(best) if best else ""),
-            *(("does not apply", reason) for reason in reasons),
+            *(("does not apply", reason) for reason in reasons(content)),
         ),
         warnings=warnings,
-        data=content,
     )
 
 
@@ -319,14 +249,27 @@ def _plan_title(plan: dict[str, Any]) -> str:
     return title
 
 
-def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tuple[str, ...]) -> tuple[Block, ...]:
+def candidates_table(
+    caption: str,
+    plan: dict[str, Any],
+    candidates: Sequence[dict[str, Any]],
+    columns: Mapping[str, str],
+    media: Medium = Medium.ALL,
+) -> Table:
+    """Mechanisms of a plan, with some of their numbers and the error bound."""
     beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)
-    shown, alike = shown_candidates(plan["candidates"])
     rows = []
-    for c in shown:
+    for c in candidates:
         mark = "best" if c["mechanism"] == plan["best"] else "yes" if c["applies"] else "no"
         alpha = c["accuracy"]["alpha"] if c["accuracy"] else None
-        rows.append((c["mechanism"], mark, number(c["scale"]), number(c["expected_l1_error"]), number(alpha)))
+        rows.append((c["mechanism"], mark, *(number(c[name]) for name in columns), number(alpha)))
+    head = ("mechanism", "applies", *columns.values(), f"{100 * (1 - beta):.4g} % error bound")
+    return Table(caption=caption, head=head, rows=tuple(rows), left=2, media=media)
+
+
+def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tuple[str, ...]) -> tuple[Block, ...]:
+    shown, alike = shown_candidates(plan["candidates"])
+    applying = [c for c in shown if c["applies"]]
     words = (
         ""
         if best is None
@@ -335,32 +278,35 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tup
             f"expected to be {number(best['expected_l1_error'])}."
         )
     )
-    head = ("mechanism", "applies", "noise scale", "expected error", f"{100 * (1 - beta):.4g} % error bound")
-    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"])
+    columns = {"scale": "noise scale", "expected_l1_error": "expected error"}
     with_delta = tuple(
         f"{c['mechanism']} uses the delta of {c['delta']:g}; the others need none." for c in shown if "delta" in c
     )
     absent = sum(not c["applies"] for c in plan["candidates"])
     same = f"As much noise as one above: {', '.join(alike)}." if alike else ""
     notes: tuple[tuple[tuple[str, ...], Medium, str], ...] = (
-        (_sentences(*(what_decides(c) for c in shown if c["applies"])), Medium.VERBOSE, ""),
+        (_sentences(*(what_decides(c) for c in applying)), Medium.VERBOSE, ""),
         (_sentences(multiplied(plan["multiplies"])), Medium.TERMINAL, ""),
         (with_delta, Medium.TERMINAL, ""),
         (warnings, Medium.TERMINAL, ""),
         (_sentences(same), Medium.VERBOSE, ""),
-        (reasons, Medium.VERBOSE, "Does not apply:"),
+        (reasons(plan), Medium.VERBOSE, "Does not apply:"),
         (_sentences(not_applying(absent)), Medium.BRIEF | Medium.NOTEBOOK, ""),
     )
     figure = Figure(make=lambda: plan_comparison(plan), caption=striped(plan))
-    applying = tuple(row for row in rows if row[1] != "no")
     brief, whole = Medium.BRIEF | Medium.NOTEBOOK, Medium.VERBOSE | Medium.REPORT
     return (
         Words(_sentences(words), Medium.PAGES),
-        Table(caption="The mechanisms that apply", head=head, rows=applying, left=2, media=brief),
-        Table(caption="Every mechanism on this problem", head=head, rows=tuple(rows), left=2, media=whole),
+        candidates_table("The mechanisms that apply", plan, applying, columns, brief),
+        candidates_table("Every mechanism on this problem", plan, shown, columns, whole),
         *((figure,) if any(c["expected_l1_error"] for c in shown) else ()),
         *(Words(sentences, media, heading) for sentences, media, heading in notes if sentences),
     )
+
+
+def reasons(plan: dict[str, Any]) -> tuple[str, ...]:
+    """Why mechanisms of a plan do not apply."""
+    return tuple(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"])
 
 
 def _sentences(*sentences: str) -> tuple[str, ...]:
@@ -437,7 +383,7 @@ def posterior_chart(problem: Problem, noisy: float, scale: float) -> Chart:
             Line(x=posterior.points, y=posterior.after, step=True, label="the model and the noisy answer together"),
             Rule(at=noisy, along="x", series=1, label=f"the noisy answer, {number(noisy)}"),
             Range(at=(height,), low=(low,), high=(high,), along="x"),
-            Points(x=(posterior.mean,), y=(height,), label=model_estimate),
+            points([(posterior.mean, height)], label=model_estimate),
         ),
         alt=f"Prior and posterior of {what}, before and after the noisy answer {number(noisy)}: {model_estimate}.",
         legend="upper left",

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import interval_text, number, up_to
-from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
+from pufferdp.report.charts import (
+    Axis,
+    Bar,
+    BarKind,
+    Chart,
+    Line,
+    Panels,
+    Rule,
+    Text,
+    bar_chart,
+    interval_chart,
+    points,
+)
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import DP
+from pufferdp.report.pages.common import DP, single_page
 from pufferdp.report.pages.losses import along_records, reached, shown_records
 
 if TYPE_CHECKING:
@@ -31,6 +43,8 @@ def audit_page(audit: AuditReport) -> Page:
         )
     table = _audit_table(audit)
     verdict, learners = _verdict(audit), (*_learners(audit), _account(audit))
+    words = Words((verdict, *learners), Medium.TERMINAL)
+    drawn = Figure(make=lambda: audit_panels(content), caption="Striped: the claim.")
     return Page(
         title=f"Audit: {audit.mechanism}",
         lead=f"{audit.records:,} records, {audit.calls:,} runs of the mechanism",
@@ -40,15 +54,7 @@ def audit_page(audit: AuditReport) -> Page:
         ),
         sections=(
             Section(title="The claim", blocks=(Words((question, DP), Medium.PAGES),)),
-            Section(
-                title="What was found",
-                blocks=(
-                    Words((verdict,), Medium.PAGES),
-                    table,
-                    Words((verdict, *learners), Medium.TERMINAL),
-                    Figure(make=lambda: audit_panels(content), caption="Striped: the claim."),
-                ),
-            ),
+            Section(title="What was found", blocks=(Words((verdict,), Medium.PAGES), table, words, drawn)),
             Section(title="The best attacks", blocks=(Words(learners, Medium.PAGES),)),
         ),
         words=(
@@ -83,15 +89,9 @@ def _audit_table(audit: AuditReport) -> Table:
         claimed = _beside(claim, audit.dp_delta)
         words = "DP, against an adversary who knows all other records"
         rows.append(("claim", words, "" if apart else claimed, claimed))
-    head = ("leakage", "", "the adversary", "the DP claim")
-    if apart:
-        return Table(caption="Leakage about one record", head=head, rows=tuple(rows), left=2)
-    return Table(
-        caption="Leakage about one record",
-        head=("leakage", "", "about one record"),
-        rows=tuple(row[:3] for row in rows),
-        left=2,
-    )
+    columns = ("the adversary", "the DP claim") if apart else ("about one record",)
+    shown = tuple(row[: 2 + len(columns)] for row in rows)
+    return Table(caption="Leakage about one record", head=("leakage", "", *columns), rows=shown, left=2)
 
 
 def _audit_warnings(audit: AuditReport) -> tuple[str, ...]:
@@ -177,12 +177,7 @@ def _account(audit: AuditReport) -> str:
 
 def audit_attack_page(attack: AuditAttack) -> Page:
     """What the adversary knows, guesses and proves."""
-    return Page(
-        title="An attack",
-        sections=(Section(title="The attack", blocks=(Words((_learner(attack),)),)),),
-        data=attack.to_dict(),
-        kind="attack",
-    )
+    return single_page("An attack", "The attack", Words((_learner(attack),)), data=attack.to_dict(), kind="attack")
 
 
 def _learner(attack: AuditAttack) -> str:
@@ -230,45 +225,33 @@ def audit_panels(report: dict[str, Any]) -> Panels:
 
 
 def _leakage(rows: list[tuple[str, float | None, BarKind]], knows: str) -> Chart:
-    shown = [(name, value, kind) for name, value, kind in rows if value is not None]
-    layers: list[Layer] = []
-    for place, (_, value, kind) in enumerate(shown):
-        layers.append(Bars(at=(place,), values=(value,), kind=kind))
-        layers.append(Text(x=value, y=place, words=number(value), align="left", right=5))
-    event_words = "; ".join(f"{name} {number(value)}" for name, value, _ in reversed(shown))
-    axis = f"leakage about one record to an adversary who knows {knows}"
-    return Chart(
-        title="",
-        x=Axis(name=axis, low=0.0, high=1.2 * max(value for _, value, _ in shown) or 1.0),
-        y=Axis(scale="names", names=tuple(name for name, _, _ in shown)),
-        layers=tuple(layers),
-        alt=f"{axis[0].upper()}{axis[1:]}: {event_words}.",
-        height=1.0 + 0.42 * len(shown),
-    )
+    bars = [Bar(name=name, value=value, kind=kind) for name, value, kind in rows if value is not None]
+    name = f"leakage about one record to an adversary who knows {knows}"
+    axis = Axis(name=name, low=0.0, high=1.2 * max(bar.value for bar in bars) or 1.0)
+    return bar_chart(bars, axis, alt=f"{name[0].upper()}{name[1:]}")
 
 
 def _event(attack: dict[str, Any], confidence: float) -> Chart:
     """How often the event is seen for either value, on a logarithmic axis, with the bounds that carry the proof."""
     shares, edges = attack["shares"][::-1], (attack["high"], attack["low"])  # the first value stands above
     least = min(share for share in (*shares, *edges) if share > 0) / 3
-    values = (attack["instead"], attack["concludes"])
-    layers: list[Layer] = []
-    for place, (share, edge) in enumerate(zip(shares, edges, strict=True)):
-        layers.append(Bars(at=(place,), values=(max(share, least),), kind="pale", start=least))
-        layers.append(Text(x=max(share, edge, least), y=place, words=number(share), align="left", right=9))
-    bounds = tuple(max(edge, least) for edge in edges)
-    layers.append(Points(x=bounds, y=(0.0, 1.0), series=3, label="bound used in the proof"))
-    event_words = f"Event: {attack['event']}. The guess {attack['concludes']} is then right with probability at least "
-    event_words += f"{number(attack['right'])} ({number(attack['before'])} before the release), "
-    event_words += f"with {100 * confidence:g} % confidence."
-    return Chart(
-        title=event_words,
-        x=Axis(name="how often the event is seen", scale="log", low=least, high=3.0),
-        y=Axis(scale="names", names=tuple(f"{attack['record']} is {value}" for value in values)),
-        layers=tuple(layers),
-        alt=f"{event_words} It is seen in {number(shares[1])} of the runs where {attack['record']} is {values[1]}, in "
-        f"{number(shares[0])} where it is {values[0]}.",
-        height=2.6,
+    names = (f"{attack['record']} is {attack[value]}" for value in ("instead", "concludes"))
+    bars = [
+        Bar(name=name, value=max(share, least), words=number(share), place=max(share, edge, least))
+        for name, share, edge in zip(names, shares, edges, strict=True)
+    ]
+    bounds = [(max(edge, least), y) for y, edge in enumerate(edges)]
+    words = (
+        f"Event: {attack['event']}. The guess {attack['concludes']} is then right with probability at least "
+        f"{number(attack['right'])} ({number(attack['before'])} before the release), with {100 * confidence:g} % "
+        "confidence."
+    )
+    return bar_chart(
+        bars,
+        Axis(name="how often the event is seen", scale="log", low=least, high=3.0),
+        points(bounds, series=3, label="bound used in the proof"),
+        title=words,
+        alt=f"{words} Share of the runs in which it is seen",
         legend="lower right",
     )
 
@@ -289,12 +272,7 @@ def attack_page(report: AttackReport) -> Page:
     )
     table = Table(caption="Share of records guessed right", head=("attacker", "right", *interval, "charges"), rows=rows)
     blocks = (table, Figure(make=lambda: attack_success(content)), Words(_attack_sentences(report)))
-    return Page(
-        title="How often attackers are right",
-        sections=(Section(title="What was found", blocks=blocks),),
-        data=content,
-        kind="attack",
-    )
+    return single_page("How often attackers are right", "What was found", *blocks, data=content, kind="attack")
 
 
 def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
@@ -324,24 +302,27 @@ def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
 def attack_success(report: dict[str, Any]) -> Chart:
     """A bar for each attacker with its interval; what the record's own output and the series allow, across."""
     attacks, bounds = report["attacks"], report["bounds"]
-    places = tuple(float(n) for n in range(len(attacks)))
-    layers: list[Layer] = [Bars(at=places, values=tuple(a["success"] for a in attacks), kind="pale", width=0.55)]
+    intervals = None
     if attacks[0]["low"] is not None:
         # An interval at an effective number of records need not hold the rate to the last digit.
-        low, high = (tuple(pick(a["success"], a[end]) for a in attacks) for pick, end in ((min, "low"), (max, "high")))
-        layers.append(Range(at=places, low=low, high=high))
-    for place, attack in zip(places, attacks, strict=True):
-        if attack["charged"] is not None:
-            layers.append(Text(x=place, y=0.0, words=f"charges {number(attack['charged'])}", up=9))
-    layers.append(Rule(at=bounds["dp"], series=1, label="bound from the record's own output (DP)"))
-    layers.append(Rule(at=bounds["pufferfish"], label="bound from the whole series"))
+        low, high = ([pick(a["success"], a[end]) for a in attacks] for pick, end in ((min, "low"), (max, "high")))
+        intervals = low, high
+    charges = (
+        Text(x=place, y=0.0, words=f"charges {number(attack['charged'])}", up=9)
+        for place, attack in enumerate(attacks)
+        if attack["charged"] is not None
+    )
     shares = "; ".join(f"{a['attacker']} {number(a['success'])}" for a in attacks)
     title = f"{report['runs']:,} series of {report['length']:,} records"
-    return Chart(
+    return interval_chart(
+        [a["attacker"] for a in attacks],
+        [a["success"] for a in attacks],
+        intervals,
+        Axis(name="right, share of records", low=0.0, high=1.25),
+        *charges,
+        Rule(at=bounds["dp"], series=1, label="bound from the record's own output (DP)"),
+        Rule(at=bounds["pufferfish"], label="bound from the whole series"),
         title=title,
-        x=Axis(scale="names", names=tuple(a["attacker"] for a in attacks)),
-        y=Axis(name="right, share of records", low=0.0, high=1.25),
-        layers=tuple(layers),
         alt=f"How often attackers are right on {title}: {shares}. A record's own output allows {number(bounds['dp'])}, "
         f"the whole series {number(bounds['pufferfish'])}.",
         legend="upper left",
@@ -366,13 +347,8 @@ def stream_page(stream: StreamReport) -> Page:
     )
     title = f"A stream {over}, {spent}, under this model, for an adversary who knows {stream.adversary.knows}"
     figures = () if stream.length is None else (Figure(make=lambda: stream_chart(content)),)
-    return Page(
-        title=title,
-        opening=(title,),
-        sections=(Section(title="What leaks", blocks=(table, *figures, Words(_stream_sentences(stream)))),),
-        data=content,
-        kind="leakage",
-    )
+    blocks = (table, *figures, Words(_stream_sentences(stream)))
+    return single_page(title, "What leaks", *blocks, data=content, kind="leakage", opening=True)
 
 
 def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
@@ -409,22 +385,14 @@ def stream_budget_page(budget: StreamBudget) -> Page:
             f"Under this model, a DP ε of {first} at the first step, {middle} at those between and {last} at the last "
             "keeps it too, whatever the number of steps."
         )
-    return Page(
-        title="What each step may spend",
-        sections=(Section(title="The budget", blocks=(Words(tuple(sentences)),)),),
-        data=budget.to_dict(),
-        kind="budget",
-    )
+    words = Words(tuple(sentences))
+    return single_page("What each step may spend", "The budget", words, data=budget.to_dict(), kind="budget")
 
 
 def robustness_page(left: Robustness) -> Page:
     """What a guarantee is worth against an adversary who uses another model."""
-    return Page(
-        title="The guarantee under another model",
-        sections=(Section(title="Against another model", blocks=(Words(_robustness_sentences(left)),)),),
-        data=left.to_dict(),
-        kind="robustness",
-    )
+    title, words = "The guarantee under another model", Words(_robustness_sentences(left))
+    return single_page(title, "Against another model", words, data=left.to_dict(), kind="robustness")
 
 
 def _robustness_sentences(left: Robustness) -> tuple[str, ...]:
@@ -486,18 +454,18 @@ def stream_chart(stream: dict[str, Any]) -> Chart:
 
 def drift_chart(drift: dict[str, Any]) -> Chart:
     """A curve over the probability; the model is where it touches the guarantee, the alternative a point on it."""
-    points = [p for p in drift["points"] if p["epsilon"] is not None]
+    drawn = [p for p in drift["points"] if p["epsilon"] is not None]
     alternative, guaranteed = drift["alternative"], drift["guaranteed"]
-    layers: list[Layer] = [
-        Line(x=tuple(p["probability"] for p in points), y=tuple(p["epsilon"] for p in points)),
+    layers: list[Line | Rule | Text] = [
+        Line(x=tuple(p["probability"] for p in drawn), y=tuple(p["epsilon"] for p in drawn)),
         Rule(at=guaranteed, pale=True, series=1),
-        Points(x=(drift["probability"],), y=(guaranteed,), label="the model", hollow=True),
+        points([(drift["probability"], guaranteed)], label="the model", hollow=True),
     ]
     title = f"guarantee ε = {guaranteed:g} under the model, {drift['length']:,} records, adversary pufferfish"
     alt = f"The bound for every mechanism while one probability drifts: {title}."
     if alternative is not None and alternative["epsilon"] is not None:
         at, epsilon_kept = alternative["probability"], alternative["epsilon"]
-        layers.append(Points(x=(at,), y=(epsilon_kept,), label="the alternative model", series=3))
+        layers.append(points([(at, epsilon_kept)], label="the alternative model", series=3))
         layers.append(Text(x=at, y=epsilon_kept, words=number(epsilon_kept), align="left", right=8, up=-7))
         alt += f" The alternative model, at {number(at)}, has {number(epsilon_kept)}."
     return Chart(

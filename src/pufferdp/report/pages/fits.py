@@ -10,7 +10,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule, Text
+from pufferdp.report.charts import Axis, Bar, BarKind, Chart, Layer, Range, Rule, bar_chart
 from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
@@ -121,23 +121,20 @@ def families_chart(scores: Sequence[FamilyScore]) -> Chart:
     gains = [(score.gain or 0.0, 2 * (score.error or 0.0)) for score in shown]
     low, high = min(gain - error for gain, error in gains), max(gain + error for gain, error in gains)
     margin = 0.3 * max(high - low, 1e-3)
-    layers: list[Layer] = [Rule(at=0.0, along="x", pale=True)]
+    bars, errors = [], list[Layer]()
     for y, (score, (gain, error)) in enumerate(zip(shown, gains, strict=True)):
-        layers.append(Bars(at=(y,), values=(gain,), kind="full" if score.chosen else "pale"))
-        layers.append(Range(at=(y,), low=(gain - error,), high=(gain + error,), along="x", series=1))
+        name = score.name.replace(" a value", "").replace("by time of day", "by hour")
         words = f"{gain:+.4f}" if score.gain is not None else "0"
-        layers.append(Text(x=max(gain + error, 0.0), y=y, words=words, align="left", right=5))
-    names = tuple(score.name.replace(" a value", "").replace("by time of day", "by hour") for score in shown)
-    spoken = "; ".join(f"{score.name}: {gain[0]:+.4f}" for score, gain in reversed([*zip(shown, gains, strict=True)]))
-    return Chart(
+        kind: BarKind = "full" if score.chosen else "pale"
+        bars.append(Bar(name=name, value=gain, kind=kind, words=words, place=max(gain + error, 0.0)))
+        errors.append(Range(at=(y,), low=(gain - error,), high=(gain + error,), along="x", series=1))
+    return bar_chart(
+        bars,
+        Axis(name="bits a record, ± two standard errors", low=min(low, 0.0) - margin / 4, high=max(high, 0.0) + margin),
+        Rule(at=0.0, along="x", pale=True),
+        *errors,
         title="Held-out bits saved over the chain",
-        x=Axis(
-            name="bits a record, ± two standard errors", low=min(low, 0.0) - margin / 4, high=max(high, 0.0) + margin
-        ),
-        y=Axis(scale="names", names=names),
-        layers=tuple(layers),
-        alt=f"Gain over the chain in held-out bits a record, by family. {spoken}.",
-        height=1.3 + 0.42 * len(shown),
+        alt="Gain over the chain in held-out bits a record, by family",
     )
 
 
@@ -178,27 +175,17 @@ def checks_chart(checks: Sequence[Check]) -> Chart:
     """The evidence against the model as bars, a check each; beyond the line the model fails."""
     made = [check for check in checks if check.p_value is not None][::-1]
     line = max((-math.log10(check.level) for check in made if check.level is not None), default=0.0)
-    layers: list[Layer] = []
-    spoken = []
-    for y, check in enumerate(made):
+    bars = []
+    for check in made:
         assert check.p_value is not None
-        verdict = "not rejected" if check.holds else "rejected"
+        words = f"p {_p(check.p_value)}, {'not rejected' if check.holds else 'rejected'}"
         evidence = min(MOST_EVIDENCE, -math.log10(check.p_value))
-        layers.append(Bars(at=(y,), values=(evidence,), kind="pale" if check.holds else "full"))
-        layers.append(
-            Text(x=max(evidence, line), y=y, words=f"p {_p(check.p_value)}, {verdict}", align="left", right=5)
-        )
-        spoken.append(f"{check.question}: p {_p(check.p_value)}, {verdict}")
-    if made:
-        layers.append(Rule(at=line, along="x", series=1, label=f"level {number(made[0].level)}"))
-    return Chart(
-        title="Goodness of fit",
-        x=Axis(name="−log10(p)", low=0.0, high=MOST_EVIDENCE * 1.4),
-        y=Axis(scale="names", names=tuple(check.name.replace("-", " ") for check in made)),
-        layers=tuple(layers),
-        alt=f"Evidence against the model. {'; '.join(reversed(spoken))}.",
-        height=1.3 + 0.42 * len(made),
-    )
+        kind: BarKind = "pale" if check.holds else "full"
+        name = check.name.replace("-", " ")
+        bars.append(Bar(name=name, value=evidence, kind=kind, words=words, place=max(evidence, line)))
+    rule = (Rule(at=line, along="x", series=1, label=f"level {number(made[0].level)}"),) if made else ()
+    axis = Axis(name="−log10(p)", low=0.0, high=MOST_EVIDENCE * 1.4)
+    return bar_chart(bars, axis, *rule, title="Goodness of fit", alt="Evidence against the model")
 
 
 def _p(value: float) -> str:

@@ -3,123 +3,96 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, rounded, shorten, up_to
 from pufferdp.models.files.json import model_from_dict
+from pufferdp.publish.flips.certificate import series_guarantee
 from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.publish.model_checks import CheckedGuarantee
-from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
-from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
+from pufferdp.report.charts import Axis, Bar, Chart, bar_chart, heat_map, interval_chart
+from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages import common
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
+    from pufferdp.publish.flips.certificate import series_guarantee
     from pufferdp.publish.flips.estimate import FlipEstimate, Interval
-    from pufferdp.publish.flips.plan import FlipDesign
-
-_MOST_CELLS: Final = 100
+from pufferdp.publish.flips.plan import FlipDesign
 
 
 def page_from_certificate(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
     """A series that was flipped, from its certificate."""
-    design = _design(certificate)
-    words = Words(_statement(certificate), Medium.TERMINAL)
-    return common.certificate_page(
-        certificate,
-        title=f"Privatised series: {certificate['data']['column']}",
-        lead=f", epsilon {number(certificate['guarantee']['epsilon'])}",
-        opening=(_title(design),),
-        sections=(
-            *_sections(design, "the series", comparison),
-            Section(title="In the words of the certificate", blocks=(words,)),
-        ),
-        words=(_once(certificate),),
-    )
-
-
-def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a flipped series guarantees."""
-    design = _design(certificate)
-    return Words((_title(design),)), *_channel(design), Words(_statement(certificate))
-
-
-def _once(certificate: dict[str, Any]) -> str:
-    once: str = certificate["once"]
-    return f"{once[0].upper()}{once[1:]}."
-
-
-def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
-    return common.certificate_sentences({**certificate, "ledger": None}, _once(certificate))
-
-
-def _design(certificate: dict[str, Any]) -> dict[str, Any]:
-    """The design of a certified series, as ``FlipDesign`` has it."""
     guarantee, channel = certificate["guarantee"], certificate["channel"]
-    return {
+    design = {
+        **channel,
         "labels": certificate["labels"],
-        "matrix": channel["matrix"],
-        "length": channel["length"],
         "mechanism": certificate["mechanism"]["name"],
         "epsilon": guarantee["epsilon"],
         "adversary": guarantee["adversary"],
         "constant": vars(ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))),
-        **{name: channel[name] for name in ("loss", "expected_noise", "dp_loss")},
     }
+    once, table = f"{certificate['once'][0].upper()}{certificate['once'][1:]}.", _channel(design)
+    return common.certificate_page(
+        certificate,
+        title=f"Privatised series: {certificate['data']['column']}",
+        lead=f", epsilon {number(guarantee['epsilon'])}",
+        accuracy=(_changes(design), replace(table, media=Medium.PAGES), _shades(design)),
+        opening=(_title(design),),
+        own=(*_leaks(design), once),
+        otherwise=_otherwise(design, comparison),
+        words=(once,),
+        stated=(replace(table, media=Medium.TERMINAL),),
+    )
 
 
 def flip_design_page(design: FlipDesign, comparison: PlainFlips | None = None) -> Page:
     """A channel, before any data is read."""
     made = {**design.to_dict(), "matrix": design.channel.tolist()}
+    adversary, leaks = design.adversary, Words(_leaks(made), Medium.TERMINAL)
+    statement = series_guarantee(design.model, design.epsilon, adversary)
     length = f"chains of up to {design.length:,} records" if design.length else "series of any length"
-    digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
-    return Page(
-        title="Plan: a privatised series",
-        lead=f"{length}, epsilon {number(design.epsilon)}; no data was read",
+    return common.planned_page(
+        "a privatised series",
+        f"{length}, epsilon {number(design.epsilon)}",
+        common.parts(
+            (statement,), (_changes(made), _channel(made), leaks, _shades(made)), *_otherwise(made, comparison)
+        ),
+        design.to_dict(),
         opening=(
             _title(made),
-            CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=design.adversary).sentence,
+            CheckedGuarantee(model=design.model, epsilon=design.epsilon, adversary=adversary).sentence,
         ),
-        sections=_sections(made, "a series privatised by this plan", comparison),
-        words=("The certificate of the series has the exact words; a plan guarantees nothing yet.",),
-        facts=(
-            ("mechanism", design.mechanism),
-            ("adversary", f"{design.adversary}: knows {design.adversary.knows}"),
-            *digest,
-        ),
-        data=design.to_dict(),
+        facts=(("mechanism", design.mechanism), *common.plan_facts(adversary, comparison)),
     )
 
 
 def _title(design: dict[str, Any]) -> str:
     long = f"up to {design['length']:,} records" if design["length"] else "any number of records"
-    adversary = f"for an adversary who knows {Adversary(design['adversary']).knows}"
-    return f"{design['mechanism']}, {long}, epsilon {number(design['epsilon'])}, {adversary}"
+    knows = Adversary(design["adversary"]).knows
+    return f"{design['mechanism']}, {long}, epsilon {number(design['epsilon'])}, for an adversary who knows {knows}"
 
 
-def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) -> tuple[Section, ...]:
-    labels, matrix = design["labels"], design["matrix"]
+def _leaks(design: dict[str, Any]) -> tuple[str, ...]:
+    """What the channel leaks and changes, in words."""
+    leaks = (
+        f"One record leaks at most {number(design['loss'])}; {100 * design['expected_noise']:.4g} % of the records "
+        f"change. DP loss of each record: {number(design['dp_loss'])}."
+    )
+    return leaks, *_constant(design)
+
+
+def _changes(design: dict[str, Any]) -> Words:
     changes = (
         f"{100 * design['expected_noise']:.4g} % of the records change, in the long run; which ones is not said. What "
         "is counted from the series can be corrected, because the probabilities are known."
     )
-    shades = Figure(
-        make=lambda: _channel_map(labels, matrix), caption="The same as shades: the diagonal stays as it is."
-    )
-    knows = Adversary(design["adversary"]).knows
-    return (
-        Section(title="The guarantee", blocks=(common.guarantee_words(design["epsilon"], knows, sees),)),
-        Section(
-            title="The accuracy",
-            blocks=(Words((changes, *_constant(design)), Medium.PAGES), *_channel(design), shades),
-        ),
-        *(() if comparison is None else (_otherwise(design, comparison),)),
-    )
+    return Words((changes, *_constant(design)), Medium.PAGES)
 
 
-def _channel(design: dict[str, Any]) -> tuple[Block, ...]:
+def _channel(design: dict[str, Any]) -> Table:
     labels, matrix = design["labels"], design["matrix"]
     if len(labels) == 2:
         head: tuple[str, ...] = ("state", "flips with probability")
@@ -127,13 +100,7 @@ def _channel(design: dict[str, Any]) -> tuple[Block, ...]:
     else:
         head = ("state", *(f"becomes {name}" for name in labels))
         rows = [(name, *(number(p) for p in row)) for name, row in zip(labels, matrix, strict=True)]
-    leaks = (
-        f"One record leaks at most {number(design['loss'])}; {100 * design['expected_noise']:.4g} % of the records "
-        f"change. DP loss of each record: {number(design['dp_loss'])}."
-    )
-    caption = "Probability of each published state, given the true one"
-    words = Words((leaks, *_constant(design)), Medium.TERMINAL)
-    return Table(caption=caption, head=head, rows=tuple(rows)), words
+    return Table(caption="Probability of each published state, given the true one", head=head, rows=tuple(rows))
 
 
 def _constant(design: dict[str, Any]) -> tuple[str, ...]:
@@ -147,22 +114,16 @@ def _constant(design: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _channel_map(labels: list[str], matrix: list[list[float]]) -> Chart:
+def _shades(design: dict[str, Any]) -> Figure:
+    """The channel as a heat map."""
+    labels, matrix = design["labels"], design["matrix"]
     stays = "; ".join(
         f"{name} stays {number(row[n])}" for n, (name, row) in enumerate(zip(labels, matrix, strict=True))
     )
-    return Chart(
-        title="",
-        x=Axis(name="published", scale="names", names=tuple(labels)),
-        y=Axis(name="true", scale="names", names=tuple(labels)),
-        layers=(
-            HeatMap(
-                values=tuple(map(tuple, matrix)), top=1.0, label="probability", written=len(labels) ** 2 <= _MOST_CELLS
-            ),
-        ),
-        alt=f"Probability of each published state, given the true one: {stays}.",
-        width=5.0,
-        height=4.0,
+    alt = f"Probability of each published state, given the true one: {stays}."
+    return Figure(
+        make=lambda: heat_map(labels, matrix, ("published", "true"), "probability", alt=alt),
+        caption="The same as shades: the diagonal stays as it is.",
     )
 
 
@@ -182,6 +143,7 @@ def estimate_page(estimate: FlipEstimate) -> Page:
         head=("state", "share", f"{sure} interval"),
         rows=tuple((label, *_ranged(shares, n)) for n, label in enumerate(labels)),
     )
+    drawn = Figure(make=lambda: estimate_chart(estimate), caption="The same, drawn.")
     moves = Table(
         caption="How often each state follows each, with ranges",
         head=("state", *(f"then {label}" for label in labels)),
@@ -196,10 +158,7 @@ def estimate_page(estimate: FlipEstimate) -> Page:
         verdict=_not_estimable(estimate),
         opening=opening,
         sections=(
-            Section(
-                title="States",
-                blocks=(table, Figure(make=lambda: estimate_chart(estimate), caption="The same, drawn.")),
-            ),
+            Section(title="States", blocks=(table, drawn)),
             Section(title="Transitions", blocks=(moves, Words((words,)))),
         ),
         data=estimate.to_dict(),
@@ -229,31 +188,32 @@ def _not_estimable(estimate: FlipEstimate) -> tuple[str, ...]:
 
 def estimate_chart(estimate: FlipEstimate) -> Chart:
     """The share of each state with its range."""
-    shares, at = estimate.frequencies, tuple(float(n) for n in range(len(estimate.labels)))
-    low, high = (tuple(map(float, part)) for part in (shares.low, shares.high))
+    shares, labels = estimate.frequencies, estimate.labels
     told = "; ".join(
-        f"{label} {number(a)} to {number(b)}" for label, a, b in zip(estimate.labels, low, high, strict=True)
+        f"{label} {number(float(a))} to {number(float(b))}"
+        for label, a, b in zip(labels, shares.low, shares.high, strict=True)
     )
-    return Chart(
+    return interval_chart(
+        labels,
+        [0.0 if math.isnan(value) else value for value in shares.value],
+        (shares.low.tolist(), shares.high.tolist()),
+        Axis(name="share of the records", low=0.0, high=1.0),
         title=f"Share of {estimate.records:,} true records, {100 * estimate.confidence:g} % ranges",
-        x=Axis(scale="names", names=estimate.labels),
-        y=Axis(name="share of the records", low=0.0, high=1.0),
-        layers=(
-            Bars(at=at, values=tuple(0.0 if math.isnan(v) else float(v) for v in shares.value), kind="pale"),
-            Range(at=at, low=low, high=high),
-        ),
         alt=f"Share of the true records in each state: {told}.",
-        height=3.4,
     )
 
 
-def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
+def _otherwise(design: dict[str, Any], plain: PlainFlips | None) -> tuple[Section, ...]:
+    if plain is None:
+        return ()
     epsilon, much = design["epsilon"], "exactly" if plain.exact else "at most"
-    bars = (
+    named = (
         ("DP claims", epsilon),
         (f"DP, {much}", plain.leakage),
         (f"this series, {much}", design["loss"]),
     )
+    bars = [Bar(name=name, value=value, words=up_to(value)) for name, value in reversed(named) if math.isfinite(value)]
+    axis = Axis(name="leakage about one record", low=0.0, high=1.25 * max(bar.value for bar in bars))
     noise = f"{100 * plain.expected_noise:.4g} %"
     rows = (
         ("plain randomised response: what it claims", number(epsilon), noise),
@@ -273,21 +233,7 @@ def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
         rows=rows,
     )
     figure = Figure(
-        make=lambda: _leakage_bars([(name, value) for name, value in bars if math.isfinite(value)]),
+        make=lambda: bar_chart(bars, axis, alt="Leakage about one record"),
         caption=f"What plain randomised response claims, and what it and this series leak, {much}.",
     )
-    return Section(title=common.OTHERWISE, blocks=(Words((words,)), table, figure, Words((common.OTHER,))))
-
-
-def _leakage_bars(shown: Sequence[tuple[str, float]]) -> Chart:
-    return Chart(
-        title="",
-        x=Axis(scale="names", names=tuple(name for name, _ in shown)),
-        y=Axis(name="leakage about one record", low=0.0, high=1.25 * max(value for _, value in shown)),
-        layers=(
-            Bars(at=tuple(float(n) for n in range(len(shown))), values=tuple(v for _, v in shown), kind="pale"),
-            *(Text(x=n, y=value, words=up_to(value), up=8) for n, (_, value) in enumerate(shown)),
-        ),
-        alt="Leakage about one record: " + "; ".join(f"{name} {up_to(value)}" for name, value in shown) + ".",
-        height=3.4,
-    )
+    return (Section(title=common.OTHERWISE, blocks=(Words((words,)), table, figure, Words((common.OTHER,)))),)

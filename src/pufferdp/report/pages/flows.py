@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number, rounded, shorten
+from pufferdp.publish.flows.certificate import guarantee
 from pufferdp.publish.flows.kind import KIND
 from pufferdp.publish.verdict import flow_verdict
-from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
+from pufferdp.report.charts import Chart, Panels, heat_map
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.answers import plan_comparison, striped
-from pufferdp.report.pages.common import OTHERWISE, certificate_page, guarantee_sentences
+from pufferdp.report.pages.answers import candidates_table, plan_comparison, reasons, striped
+from pufferdp.report.pages.common import OTHERWISE, certificate_page, noise_sentence, parts, planned_page
 
 if TYPE_CHECKING:
     from pufferdp.publish.flows.plan import FlowPlan
@@ -19,62 +20,33 @@ if TYPE_CHECKING:
 _MOST_STATES: Final = 8
 """More states make a table that does not fit a terminal; the largest shares are listed instead."""
 _MOST_SHARES: Final = 10
-_MOST_CELLS: Final = 100
-"""More numbers than this are not written into a heat map."""
 
 
 def flow_plan_page(plan: FlowPlan) -> Page:
     """Every mechanism for a flow, which is best, and what the model alone would do."""
     content = plan.to_dict()
     best = next(c for c in content["candidates"] if c["mechanism"] == content["best"])
-    rows = []
-    for c in content["candidates"]:
-        mark = "best" if c is best else "yes" if c["applies"] else "no"
-        numbers = (c["sigma"], c["kappa"], c["scale"], c["expected_l1_error"], c["accuracy"]["alpha"])
-        rows.append((c["mechanism"], mark, *(number(n) for n in numbers)))
-    sure = f"{100 * (1 - best['accuracy']['beta']):.4g} % error bound"
     errors = (
         f"The best mechanism is {best['mechanism']}: the errors of all shares together are expected to be "
         f"{number(best['expected_l1_error'])}, by simulation under the model."
     )
-    table = Table(
-        caption="Every mechanism on this problem",
-        head=("mechanism", "applies", "sigma", "kappa", "noise scale", "expected error", sure),
-        rows=tuple(rows),
-        left=2,
+    columns = {"sigma": "sigma", "kappa": "kappa", "scale": "noise scale", "expected_l1_error": "expected error"}
+    accuracy: tuple[Block, ...] = (
+        Words((errors,), Medium.PAGES),
+        candidates_table("Every mechanism on this problem", content, content["candidates"], columns),
+        Figure(make=lambda: plan_comparison(content), caption=striped(content)),
+        Words(_plan_notes(content)),
     )
-    return Page(
-        title="Plan: a private transition flow",
-        lead=f"{content['transitions']:,} transitions, {content['privacy']} privacy, tau {number(content['tau'])}; "
-        "no data was read",
+    about = f"{content['transitions']:,} transitions, {content['privacy']} privacy, tau {number(content['tau'])}"
+    dobrushin = number(content["dobrushin"])
+    return planned_page(
+        "a private transition flow",
+        about,
+        parts((guarantee(plan.problem)["statement"],), accuracy, _otherwise(content["tau"])),
+        content,
         verdict=(content["verdict"]["sentence"],),
-        opening=(
-            f"flow of {content['transitions']:,} transitions, {content['privacy']} privacy, tau "
-            f"{number(content['tau'])}, eta {number(content['eta'])}, Dobrushin coefficient "
-            f"{number(content['dobrushin'])}",
-        ),
-        sections=(
-            Section(title="The guarantee", blocks=(_guarantee(content["privacy"], content["tau"], content["eta"]),)),
-            Section(
-                title="The accuracy",
-                blocks=(
-                    Words((errors,), Medium.PAGES),
-                    table,
-                    Figure(
-                        make=lambda: plan_comparison(content),
-                        caption=striped(content),
-                    ),
-                    Words(_plan_notes(content)),
-                ),
-            ),
-            _otherwise(content["tau"]),
-        ),
-        words=("The certificate of the release has the exact words; a plan guarantees nothing yet.",),
-        facts=(
-            ("Dobrushin coefficient", number(content["dobrushin"])),
-            *(("does not apply", f"{c['mechanism']}: {c['reason']}.") for c in content["candidates"] if c["reason"]),
-        ),
-        data=content,
+        opening=(f"flow of {about}, eta {number(content['eta'])}, Dobrushin coefficient {dobrushin}",),
+        facts=(("Dobrushin coefficient", dobrushin), *(("does not apply", reason) for reason in reasons(content))),
     )
 
 
@@ -83,7 +55,7 @@ def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
     notes = [
         f"On average the flow moves by at most {number(ours['orbit'])} with the chain and {number(ours['record'])} "
         f"with one record; the poster takes {number(poster['orbit'])} and {number(poster['record'])}.",
-        *(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"]),
+        *reasons(plan),
         "Expected errors are added up over all shares, error bounds are for each; simulated under the model.",
     ]
     if plan["guess"] is not None:
@@ -99,44 +71,23 @@ def page_from_certificate(certificate: dict[str, Any], comparison: None = None) 
         f"errors of all shares together are expected to be {number(certificate['expected_l1_error'])}, by simulation "
         "under the model."
     )
-    calibration = certificate["calibration"]
-    words = (*guarantee_sentences(certificate), _not_guaranteed(certificate))
     verdict = flow_verdict(**accuracy, expected=certificate["expected_l1_error"], guess=KIND.guess(certificate))
+    limits = f"Not guaranteed: {g['not_guaranteed']}."
     return certificate_page(
         certificate,
         title=f"Private transition flow of {certificate['data']['column']}",
         lead=f", {g['privacy']} privacy, tau {number(g['tau'])}",
         verdict=(verdict.sentence, *_not_estimable(certificate)),
-        sections=(
-            Section(title="The guarantee", blocks=(_guarantee(g["privacy"], g["tau"], g["eta"]),)),
-            Section(
-                title="The accuracy",
-                blocks=(
-                    Words((errors,), Medium.PAGES),
-                    *_shares(certificate["labels"], certificate["flow"], accuracy["alpha"]),
-                    Figure(make=lambda: flow_map(certificate), caption="The released flow."),
-                    *_estimates(certificate),
-                    Words(words, Medium.TERMINAL),
-                ),
-            ),
-            _otherwise(g["tau"]),
+        accuracy=(
+            Words((errors,), Medium.PAGES),
+            *_shares(certificate["labels"], certificate["flow"], accuracy["alpha"]),
+            Figure(make=lambda: flow_map(certificate), caption="The released flow."),
+            *_estimates(certificate),
         ),
-        words=(_not_guaranteed(certificate),),
-        facts=(
-            ("noise", f"{certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}"),
-            ("Dobrushin coefficient", number(calibration["dobrushin"])),
-            ("sigma", number(calibration["sigma"])),
-        ),
+        own=(noise_sentence(certificate), limits),
+        otherwise=(_otherwise(g["tau"]),),
+        words=(limits,),
     )
-
-
-def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a flow guarantees."""
-    return (Words(guarantee_sentences(certificate)),)
-
-
-def _not_guaranteed(certificate: dict[str, Any]) -> str:
-    return f"Not guaranteed: {certificate['guarantee']['not_guaranteed']}."
 
 
 def _not_estimable(certificate: dict[str, Any]) -> tuple[str, ...]:
@@ -194,18 +145,6 @@ def _found(cell: dict[str, Any], *, share: bool) -> tuple[str, str, str]:
     return found if value is None else rounded(value, error), rounded(low, error), rounded(high, error)
 
 
-def _guarantee(privacy: str, tau: float, eta: float) -> Words:
-    chain = f"whether the model itself or another chain within {number(eta)} of it made the data"
-    record = "which of two values any one record has, given the record before it"
-    what = {"orbit": chain, "record": record, "joint": f"{chain}, and, on its own, about {record}"}[privacy]
-    sentence = (
-        f"Seeing this flow reveals little about {what}. An adversary who guesses between two such possibilities, "
-        f"equally likely, is right with a probability of at most {number((1 + tau) / 2)}; a coin toss is right "
-        f"with 0.5."
-    )
-    return Words((sentence,), Medium.PAGES)
-
-
 def _otherwise(tau: float) -> Section:
     words = (
         "Without noise a flow of few transitions can be all that is needed to tell two possibilities apart. The noise "
@@ -244,22 +183,8 @@ def flow_maps(flows: dict[str, Any], labels: Sequence[str], title: str = "") -> 
 def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top: float, size: float) -> Chart:
     shares = _shares_by_size(labels, flow)
     largest = "; ".join(f"{a} to {b} {share:.3f}" for share, a, b in shares[:4])
-    return Chart(
-        title=title,
-        x=Axis(name="to", scale="names", names=tuple(labels)),
-        y=Axis(name="from", scale="names", names=tuple(labels)),
-        layers=(
-            HeatMap(
-                values=tuple(tuple(map(float, row)) for row in flow),
-                top=top,
-                label="share of transitions",
-                written=len(labels) ** 2 <= _MOST_CELLS,
-            ),
-        ),
-        alt=f"{title}: shares of transitions between {len(labels)} states, the largest {largest}.",
-        width=size,
-        height=0.82 * size,
-    )
+    alt = f"{title}: shares of transitions between {len(labels)} states, the largest {largest}."
+    return heat_map(labels, flow, ("to", "from"), "share of transitions", alt=alt, title=title, top=top, size=size)
 
 
 def _shares_by_size(labels: Sequence[str], flow: Sequence[Sequence[float]]) -> list[tuple[float, str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.units import Unit
-from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Rule, Text
+from pufferdp.report.charts import Axis, Bar, Chart, Layer, Line, Panels, Rule, bar_chart, points
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def curves_chart(curves: Curves, *, least: float = 0.01, most: float = 10.0) -> 
 
 def leakage_curves(leakage: dict[str, Any]) -> Chart:
     """The answer of ``leakage_of`` with its lines; the question is pale: a DP loss upright, a target across."""
-    lines, points, best = leakage["lines"], leakage["lines"]["exact"], leakage["best"]
+    lines, exact, best = leakage["lines"], leakage["lines"]["exact"], leakage["best"]
     more: list[Layer] = []
-    if points:
-        places, leakages = (tuple(p[key] for p in points) for key in ("dp_epsilon", "leakage"))
-        more.append(Points(x=places, y=leakages, label=f"exact, {leakage['query']}", hollow=True))
+    if exact:
+        places = [(point["dp_epsilon"], point["leakage"]) for point in exact]
+        more.append(points(places, label=f"exact, {leakage['query']}", hollow=True))
     over = f", {leakage['length']:,} records" if leakage["length"] else ""
     if "target" in leakage:
         more.append(Rule(at=leakage["target"], along="y", pale=True))
@@ -107,28 +107,19 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
         bars[f"exact, {leakage['query']}"] = leakage["exact"]
     given = leakage["target"] if inverse else leakage["spent"]
     low = 10.0 ** math.floor(math.log10(min(*bars.values(), given)) - 0.1)
-    names = tuple(reversed(bars))
-    layers: list[Layer] = []
-    for y, name in enumerate(names):
-        kind: BarKind = "full" if name == leakage["best"] else "pale"
-        layers.append(Bars(at=(y,), values=(bars[name],), kind=kind, start=low))
-        layers.append(Text(x=bars[name], y=y, words=_safe(bars[name], inverse), align="left", right=5))
+    high = low * (max(*bars.values(), given) / low) ** 1.3
+    shown = [
+        Bar(name=name, value=value, kind="full" if name == leakage["best"] else "pale", words=_safe(value, inverse))
+        for name, value in reversed(bars.items())
+    ]
     what = "leakage that is allowed" if inverse else "what DP itself claims"
-    layers.append(Rule(at=given, along="x", series=1, label=what))
     title = f"leakage of at most {number(given)}" if inverse else f"DP loss {number(given)}"
-    bar_words = "; ".join(f"{name} {_safe(value, inverse)}" for name, value in bars.items())
-    return Chart(
+    return bar_chart(
+        shown,
+        Axis(name="DP loss to spend" if inverse else _leakage_axis(leakage), scale="log", low=low, high=high),
+        Rule(at=given, along="x", series=1, label=what),
         title=f"{title}, adversary {leakage['adversary']}",
-        x=Axis(
-            name="DP loss to spend" if inverse else _leakage_axis(leakage),
-            scale="log",
-            low=low,
-            high=low * (max(*bars.values(), given) / low) ** 1.3,
-        ),
-        y=Axis(scale="names", names=names),
-        layers=tuple(layers),
-        alt=f"For a {title}, under this model, by curve: {bar_words}.",
-        height=1.7 + 0.42 * len(names),
+        alt=f"For a {title}, under this model, by curve",
         legend="outside",
     )
 
@@ -146,12 +137,10 @@ def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
     known = [(d, state) for d, state in known if abs(d) <= shown]
     layers: list[Layer] = [
         Rule(at=0.0, along="x", pale=True),
-        Points(x=tuple(float(d) for d, _ in yes), y=tuple(place[s] for _, s in yes), label="counts as a yes", series=2),
+        points([(d, place[state]) for d, state in yes], label="counts as a yes", series=2),
     ]
     if known:
-        layers.append(
-            Points(x=tuple(float(d) for d, _ in known), y=tuple(place[s] for _, s in known), label="known", series=1)
-        )
+        layers.append(points([(d, place[state]) for d, state in known], label="known", series=1))
     words = f"The worst-case DP algorithm is evidence for {attack['likelier']} over {attack['other']}"
     return Chart(
         title=words,
@@ -197,24 +186,10 @@ def leakage_page(report: LeakageReport) -> Page:
         left=2,
     )
     none = tuple(f"{name}: {reason}." for name, reason in reasons.items())
-    return Page(
-        title="What a DP loss leaks",
-        opening=(title,),
-        sections=(
-            Section(
-                title="What leaks",
-                blocks=(
-                    table,
-                    Figure(make=lambda: leakage_bars(content)),
-                    Words(_sentences(report)),
-                    *_questions(report),
-                    *((Words(none, heading="No number:"),) if none else ()),
-                ),
-            ),
-        ),
-        data=content,
-        kind="leakage",
-    )
+    bars, sentences = Figure(make=lambda: leakage_bars(content)), Words(_sentences(report))
+    absent = (Words(none, heading="No number:"),) if none else ()
+    section = Section(title="What leaks", blocks=(table, bars, sentences, *_questions(report), *absent))
+    return Page(title="What a DP loss leaks", opening=(title,), sections=(section,), data=content, kind="leakage")
 
 
 def _questions(report: LeakageReport) -> tuple[Figure, ...]:

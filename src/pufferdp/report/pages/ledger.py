@@ -11,7 +11,8 @@ from pufferdp.basics.words import number, up_to
 from pufferdp.ledger.segments import day_text, place_text, segment_text
 from pufferdp.models.units import Unit
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
-from pufferdp.report.page import Block, Page, Section, Table, Words
+from pufferdp.report.page import Block, Page, Table, Words
+from pufferdp.report.pages.common import rows_left_out, single_page
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import DataSet
@@ -52,7 +53,7 @@ def dataset_page(dataset: DataSet) -> Page:
     table = Table(caption="The budget", head=head, rows=rows, least=8)
     zone = Unit(**content["period"]).zone if "period" in content else None
     words = " ".join(filter(None, [_total(content), *_others(content), zone]))
-    return _page(title, (table, *_segments(dataset)), words, content)
+    return _page(title, content, words, table, *_segments(dataset))
 
 
 def _segments(dataset: DataSet) -> tuple[Block, ...]:
@@ -76,7 +77,7 @@ def _segments(dataset: DataSet) -> tuple[Block, ...]:
                 head=("from", "to", *((calendar.by,) if calendar.by is not None else ()), "DP loss"),
                 rows=tuple(rows),
                 left=3 if calendar.by is not None else 2,
-                below=f"and {more:,} more segments with smaller or equal sums" if more > 0 else "",
+                below=rows_left_out(more, thing="segment"),
             )
         )
     words = []
@@ -123,17 +124,12 @@ def _flows_page(content: dict[str, Any]) -> Page:
         f"The guarantee is about {_SECRETS[budget['privacy']]}, in total variation, with an orbit of radius "
         f"{budget['eta']:g}. The taus of all flows are added up; they never mix with an epsilon."
     )
-    return _page(f"Data set {content['dataset']}: {_count(content, 'flow')}", (table,), words, content)
+    return _page(f"Data set {content['dataset']}: {_count(content, 'flow')}", content, words, table)
 
 
-def _page(title: str, blocks: tuple[Block, ...], words: str, content: dict[str, Any]) -> Page:
-    return Page(
-        title=title,
-        opening=(title,),
-        sections=(Section(title="The budget", blocks=(*blocks, Words((words, f"Head: {content['head']}")))),),
-        data=content,
-        kind="dataset",
-    )
+def _page(title: str, content: dict[str, Any], words: str, *blocks: Block) -> Page:
+    said = Words((words, f"Head: {content['head']}"))
+    return single_page(title, "The budget", *blocks, said, data=content, kind="dataset", opening=True)
 
 
 def _count(content: dict[str, Any], what: str) -> str:
@@ -219,12 +215,7 @@ def datasets_page(datasets: Sequence[DataSet]) -> Page:
         rows=tuple(map(_line, contents)),
         left=2,
     )
-    return Page(
-        title="A ledger",
-        sections=(Section(title="All data sets", blocks=(table,)),),
-        data={"datasets": contents},
-        kind="ledger",
-    )
+    return single_page("A ledger", "All data sets", table, data={"datasets": contents}, kind="ledger")
 
 
 def _line(content: dict[str, Any]) -> tuple[str, ...]:
@@ -244,12 +235,7 @@ def check_page(check: LedgerCheck) -> Page:
     content = check.to_dict()
     verdict = f"valid: {_count(content, 'release')}, {check.recomputed} distinct" if check.valid else "NOT valid"
     words = (verdict, *(f"- {p}" for p in check.problems), *(f"Not recomputed: {text}." for text in check.unchecked))
-    return Page(
-        title="A ledger, recomputed",
-        sections=(Section(title="What was found", blocks=(Words(words),)),),
-        data=content,
-        kind="check",
-    )
+    return single_page("A ledger, recomputed", "What was found", Words(words), data=content, kind="check")
 
 
 def budget_calendar(dataset: DataSet) -> Chart:
@@ -304,8 +290,7 @@ def budget_over_time(dataset: dict[str, Any], releases: list[dict[str, Any]]) ->
     layers.append(Rule(at=budget, label=f"budget, {number(budget)}", series=3))
     spent = dataset["spent_tau"] if flows else dataset["leakage"]
     since = f", {releases[0]['charged'][:10]} to {releases[-1]['charged'][:10]}" if releases else ""
-    count = f"{dataset['releases']:,} release{'s' * (dataset['releases'] != 1)}"
-    title = f"data set {dataset['dataset']}: {count}{since}"
+    title = f"data set {dataset['dataset']}: {_count(dataset, 'release')}{since}"
     return Chart(
         title=title,
         x=Axis(name="releases, in order", low=0.5, high=max(dataset["releases"], 1) + 0.5, whole=True),

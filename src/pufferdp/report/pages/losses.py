@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.words import number, up_to
 from pufferdp.report.charts import Axis, Chart, Line
-from pufferdp.report.page import Figure, Page, Section, Table, Words
+from pufferdp.report.page import Figure, Page, Table, Words
+from pufferdp.report.pages.common import single_page
 
 if TYPE_CHECKING:
     from pufferdp.assess.losses import LossesReport
@@ -29,15 +30,8 @@ def losses_page(report: LossesReport) -> Page:
         rows=rows,
     )
     sentences = (_answer(report), *(() if report.attack is None else report.attack.sentences))
-    return Page(
-        title=title,
-        opening=(title,),
-        sections=(
-            Section(title="What leaks", blocks=(table, Figure(make=lambda: losses_chart(content)), Words(sentences))),
-        ),
-        data=content,
-        kind="leakage",
-    )
+    blocks = (table, Figure(make=lambda: losses_chart(content)), Words(sentences))
+    return single_page(title, "What leaks", *blocks, data=content, kind="leakage", opening=True)
 
 
 def _answer(report: LossesReport) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pufferdp.basics.words import number
-from pufferdp.report.charts import Axis, Chart, Layer, Line, Points, Rule
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
 from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 from pufferdp.report.pages.fits import checks_chart, goodness_of_fit
 
@@ -89,8 +89,7 @@ def windows_chart(check: ModelCheck) -> Chart:
     windows = effective.windows or {}
     halves, values = tuple(float(half) for half in windows), tuple(windows.values())
     layers: list[Layer] = [
-        Line(x=halves, y=values, label="estimated"),
-        Points(x=halves, y=values),
+        Line(x=halves, y=values, label="estimated", marked=True),
         Rule(at=check.epsilon, label=f"guarantee, {number(check.epsilon)}"),
     ]
     if effective.proven is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number
+from pufferdp.report.certificate_table import shape_of, value_text
 from pufferdp.report.page import Block, Page, Section, Table, Words
 
 if TYPE_CHECKING:
@@ -26,22 +27,17 @@ def model_page(model: Model) -> Page:
     tables: list[Block] = []
     facts: list[tuple[str, str]] = []
     for key, value in content.items():
-        shape = _shape(value)
+        shape = shape_of(value)
         if len(shape) == 2 and max(shape) <= MOST_STATES:
             tables.append(_table(model, key, value, shape))
         elif key not in ("states", "fitted"):
-            facts.append((key, _brief(value, shape)))
-    return Page(
-        title="A model",
-        sections=(
-            Section(title="The model", blocks=(Words((repr(model), *_origin(model.fitted))), *tables)),
-            Section(
-                title="Its file", blocks=(Table(caption="The rest of its file", head=("key", "value"), rows=(*facts,)),)
-            ),
-        ),
-        data=content,
-        kind="model",
+            facts.append((key, value_text(value)))
+    rest = Table(caption="The rest of its file", head=("key", "value"), rows=tuple(facts))
+    sections = (
+        Section(title="The model", blocks=(Words((repr(model), *_origin(model.fitted))), *tables)),
+        Section(title="Its file", blocks=(rest,)),
     )
+    return Page(title="A model", sections=sections, data=content, kind="model")
 
 
 def _origin(fitted: dict[str, Any] | None) -> tuple[str, ...]:
@@ -63,29 +59,3 @@ def _table(model: Model, key: str, value: Any, shape: tuple[int, ...]) -> Table:
         head=(key, *columns),
         rows=tuple((name, *map(number, row)) for name, row in zip(rows, value, strict=True)),
     )
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    """The sides of a table of numbers, however deep; nothing where it is none."""
-    if not isinstance(value, list) or not value:
-        return ()
-    inner = {_shape(part) if isinstance(part, list) else () for part in value}
-    numbers = all(isinstance(part, list) or _is_number(part) for part in value)
-    if not numbers or len(inner) != 1 or len({isinstance(part, list) for part in value}) != 1:
-        return ()
-    (sides,) = inner
-    return () if isinstance(value[0], list) and not sides else (len(value), *sides)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _brief(value: Any, shape: tuple[int, ...]) -> str:
-    if len(shape) > 1:
-        return f"{' × '.join(map(str, shape))} numbers"
-    if shape and len(value) <= MOST_STATES:
-        return ", ".join(map(number, value))
-    if isinstance(value, (list, dict)):
-        return f"{len(value):,} entries"
-    return number(value) if _is_number(value) else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +11,11 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
 from pufferdp.publish.model_checks import CheckedGuarantee
 from pufferdp.publish.reading import columns_text
-from pufferdp.publish.redaction.certificate import statement
+from pufferdp.publish.redaction.certificate import knows_text, statement
 from pufferdp.publish.redaction.result import redaction_of
-from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
+from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Rule, points
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import OTHERWISE, certificate_sentences, guarantee_words, leak, made_by
+from pufferdp.report.pages.common import OTHERWISE, certificate_page, leak, parts, planned_page
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
@@ -33,49 +34,28 @@ def page_from_certificate(certificate: dict[str, Any], comparison: OnlyPrivateRo
 def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = None) -> Page:
     """A redacted series, or the design of one."""
     content, hiding, certificate = redaction.to_dict(), redaction.hiding, redaction.certificate
-    knows = hiding.adversary.knows if not hiding.known else f"rows {', '.join(map(str, redaction.known[:10]))}"
-    private = redaction.private
-    hidden = f"row {private[0]}" if len(private) == 1 else f"any one of the {len(private)} private rows"
-    if hiding.whole:
-        hidden = "what the private rows that follow each other hold together"
-    adversary = ("adversary", f"{hiding.adversary}: knows {knows}")
-    words = [statement(hiding, redaction.known)]
-    checked = CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary)
-    if certificate is not None:
-        facts, raw = (*made_by(content["certificate"]), adversary), content["certificate"]
-        words += [f"Taken to be public: {p}." for p in certificate.public]
-    else:
-        facts, raw = (("method", redaction.method), adversary), content
-        words.append("The certificate of the redacted series has the exact words; a plan guarantees nothing yet.")
-    sees = "the redacted series" if certificate is not None else "a series redacted by this plan"
-    return Page(
-        title="Plan: a redacted series" if certificate is None else f"Redacted series: {certificate.data.column}",
-        lead=f"{redaction.records:,} records, epsilon {number(hiding.epsilon)}"
-        + ("; no data was read" if certificate is None else f", {certificate.created[:10]}"),
-        opening=(
-            *_opening(content),
-            checked.sentence if certificate is None else checked.misfit.strip() or checked.sentence,
-        ),
-        sections=(
-            Section(title="The guarantee", blocks=(guarantee_words(hiding.epsilon, knows, sees, hidden),)),
-            Section(title="The accuracy", blocks=_released(redaction, content)),
-            *(() if comparison is None else (_otherwise(redaction, comparison, knows),)),
-        ),
-        words=tuple(words),
-        facts=facts,
-        warnings=() if certificate is None else tuple(certificate.warnings),
-        data=raw,
-        certified=certificate is not None,
+    knows, opening, accuracy = knows_text(hiding.adversary, redaction.known), _opening(content), _released(redaction)
+    otherwise = () if comparison is None else (_otherwise(redaction, comparison, knows),)
+    if certificate is None:
+        checked = CheckedGuarantee(model=hiding.chain, epsilon=hiding.epsilon, adversary=hiding.adversary)
+        return planned_page(
+            "a redacted series",
+            f"{redaction.records:,} records, epsilon {number(hiding.epsilon)}",
+            parts((statement(hiding, redaction.known),), accuracy, *otherwise),
+            content,
+            opening=(*opening, checked.sentence),
+            facts=(("method", redaction.method), ("adversary", f"{hiding.adversary}: knows {knows}")),
+        )
+    raw = content["certificate"]
+    return certificate_page(
+        raw,
+        title=f"Redacted series: {certificate.data.column}",
+        lead=f", epsilon {number(hiding.epsilon)}",
+        opening=opening,
+        accuracy=accuracy,
+        own=(),
+        otherwise=otherwise,
     )
-
-
-def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a redacted series guarantees."""
-    redacted = (
-        f"Redacted by {certificate['mechanism']['name']}: leaks {number(certificate['leakage'])}, releases "
-        f"{100 * certificate['utility']:.6g} % of the records on average."
-    )
-    return (Words(certificate_sentences({**certificate, "ledger": None}, redacted)),)
 
 
 def _opening(content: dict[str, Any]) -> tuple[str, ...]:
@@ -88,7 +68,7 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
         f"{content['method']}, from an adversary who knows {Adversary(content['adversary']).knows}"
         + (f" but rows {', '.join(map(str, known[:10]))}." if known else "."),
         f"Leaks {number(content['leakage'])}, exactly. Releases {100 * content['utility']:.6g} % of the records on "
-        f"average; all rows that are not listed are released.",
+        "average; all rows that are not listed are released.",
     ]
     if content["adversary"] == "pufferfish" and not known:
         most = content["leakage_to"]["bdp"]
@@ -106,7 +86,7 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _released(redaction: Redaction, content: dict[str, Any]) -> tuple[Block, ...]:
+def _released(redaction: Redaction) -> tuple[Block, ...]:
     share = (
         f"{100 * redaction.utility:.6g} % of the records are released on average, exactly as they are. The rest is "
         f"replaced by {redaction.mark!r}; nothing is changed."
@@ -114,7 +94,7 @@ def _released(redaction: Redaction, content: dict[str, Any]) -> tuple[Block, ...
     caption = "Around the first private row: what is always redacted, what only for some values, and why."
     return (
         Words((share,), Medium.PAGES),
-        _probabilities(content),
+        _probabilities(redaction.to_dict()),
         Figure(make=lambda: redaction_map(redaction), caption=caption),
     )
 
@@ -196,11 +176,7 @@ def _series(redaction: Redaction, around: Surroundings, published: tuple[tuple[i
     """What was published: points for values, crosses for marks, which have a line of their own."""
     values = [(place, state + 1) for place, state in published if state is not None]
     marks = [(place, 0) for place, state in published if state is None]
-    shown = [
-        Points(x=tuple(x for x, _ in places), y=tuple(y for _, y in places), series=series)
-        for places, series in ((values, 0), (marks, 1))
-        if places
-    ]
+    shown = [points(places, series=series) for places, series in ((values, 0), (marks, 1)) if places]
     return Chart(
         title="published series (crosses: redacted)",
         x=_rows(around),
@@ -257,13 +233,8 @@ def _influence(redaction: Redaction, around: Surroundings) -> Chart:
 
 def _runs(places: Sequence[int]) -> list[list[int]]:
     """Row numbers, those that follow each other together."""
-    runs: list[list[int]] = []
-    for place in places:
-        if runs and place == runs[-1][-1] + 1:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    return runs
+    numbered = itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0])
+    return [[place for _, place in run] for _, run in numbered]
 
 
 def _listed(places: Sequence[int]) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
-from pufferdp.report.page import Page, Section, Table, Words
+from pufferdp.report.page import Page, Table, Words
+from pufferdp.report.pages.common import single_page
 
 if TYPE_CHECKING:
     from pufferdp.assess.secrets import SecretReport
@@ -32,13 +33,8 @@ def secret_page(report: SecretReport) -> Page:
     if report.speaks_for is not None and not report.inverse and report.adversary is Adversary.PUFFERFISH:
         rows += [("speaking for it", up_to(report.speaks_for)), ("speaking against it", up_to(report.speaks_against))]
     table = Table(caption=title, head=("secret", report.secret.text), rows=tuple(rows))
-    return Page(
-        title="What leaks about a secret",
-        opening=(title,),
-        sections=(Section(title="What leaks", blocks=(table, Words(_sentences(report)))),),
-        data=report.to_dict(),
-        kind="secret",
-    )
+    blocks = (table, Words(_sentences(report)))
+    return single_page(title, "What leaks", *blocks, data=report.to_dict(), kind="secret", opening=True)
 
 
 def _sentences(report: SecretReport) -> tuple[str, ...]:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import line_width, number
 from pufferdp.models.base import PAIR_MARK
-from pufferdp.publish.certificate import adversary_text
+from pufferdp.publish.certificate import odds_guarantee
 from pufferdp.publish.tables.classic import cross_table
 from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.publish.verdict import Verdict, certified_table_verdicts
-from pufferdp.report.charts import Axis, Bars, Chart, Layer, Line, Range, Rule
-from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import (
-    certificate_page,
-    certificate_sentences,
-    guarantee_words,
-    odds,
-    plain_dp,
-    rows_left_out,
-)
-from pufferdp.report.theme import MANY
+from pufferdp.report.charts import Axis, Chart, Rule, interval_chart
+from pufferdp.report.page import Block, Figure, Medium, Page, Table, Words
+from pufferdp.report.pages.common import certificate_page, parts, plain_dp, plan_facts, planned_page, rows_left_out
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
@@ -50,11 +41,6 @@ def page_from_certificate(certificate: dict[str, Any], comparison: PlainDp | Non
     return _page(certificate, certificate["table"], comparison)
 
 
-def guarantee_blocks(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """What the certificate of a table guarantees."""
-    return (Words(_sentences(certificate)),)
-
-
 def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
     """The first number of the first question for the first groups, with the range in which each true one lies."""
     table, question = certificate["table"], certificate["questions"][0]
@@ -63,37 +49,24 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
     column = table["columns"][keys + 1]
     present = [row for row in rows or () if row[keys + 1] is not None]
     drawn = present[:MOST_DRAWN]
-    values = tuple(float(row[keys + 1]) for row in drawn)
-    names = tuple(" ".join(map(str, row[:keys])) or "all" for row in drawn)
-    places = tuple(float(n) for n in range(len(drawn)))
-    layers: list[Layer] = [Rule(at=0.0)]
+    values = [float(row[keys + 1]) for row in drawn]
+    names = [" ".join(map(str, row[:keys])) or "all" for row in drawn]
     alpha, divided = question["accuracy"]["alpha"], question["noise"]["divided"]
     # How far off a quantile is depends on how close records are, and a mean on how many there are.
     unknown = question["accuracy"]["about"] == "ranks" or (divided and certificate["groups"]["sizes"] == "hidden")
-    many = len(drawn) > MANY  # whiskers would cover the bars
-    shown = Line(x=places, y=values, step=True) if many else Bars(at=places, values=values, kind="pale")
-    if drawn and unknown:
-        layers = [shown, *layers]
-    elif drawn:
+    intervals = None
+    if not unknown:
         alphas = [alpha / row[keys] if divided else alpha for row in drawn]
-        low = tuple(value - a for value, a in zip(values, alphas, strict=True))
-        high = tuple(value + a for value, a in zip(values, alphas, strict=True))
-        layers = [shown, Range(at=places, low=low, high=high, series=int(many)), *layers]
+        low, high = ([value + sign * a for value, a in zip(values, alphas, strict=True)] for sign in (-1, 1))
+        intervals = low, high
     sure = f"{1 - question['accuracy']['beta']:.4g}"
     title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
     title += "" if unknown else f"; whiskers hold each true value with probability {sure}"
     title += f"; {left_out(len(present))}" if len(present) > len(drawn) else ""
     spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names[:30], values, strict=False))
     spoken += "; …" if len(drawn) > 30 else ""
-    return Chart(
-        title=title,
-        x=Axis(scale="names", names=names),
-        y=Axis(name=column),
-        layers=tuple(layers),
-        alt=f"The released {column} of {len(drawn)} of {certificate['groups']['count']} groups: {spoken}.",
-        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), 14.0),
-        height=4.0,
-    )
+    alt = f"The released {column} of {len(drawn)} of {certificate['groups']['count']} groups: {spoken}."
+    return interval_chart(names, values, intervals, Axis(name=column), Rule(at=0.0), title=title, alt=alt, widest=14.0)
 
 
 def left_out(groups: int) -> str:
@@ -115,23 +88,19 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         alone = not keys and len(rows) == 1
         of_rows = _one_group(certificate["questions"], rows[0]) if alone else _shown(table["columns"], rows, keys)
         shown = (*of_rows, figure)
-    words = Words(_sentences(certificate), Medium.TERMINAL)
+    together = ", all its queries together," if len(certificate["questions"]) > 1 else ""
+    spends = (
+        f"The table{together} spends a DP loss of {number(certificate['dp_loss'])} on each record, by "
+        f"{certificate['mechanism']['name']}; its groups share no record."
+    )
     return certificate_page(
         certificate,
         title=f"Private table: {asked} of {certificate['data']['column']}" + (f" per {', '.join(per)}" if per else ""),
         lead=f" in {certificate['groups']['count']:,} groups, epsilon {number(g['epsilon'])}",
         verdict=_verdicts(certified_table_verdicts(certificate)),
-        sections=(
-            Section(title="The guarantee", blocks=(guarantee_words(g["epsilon"], g["knows"], "the whole table"),)),
-            Section(title="The table", blocks=shown),
-            Section(title="The accuracy", blocks=(_questions(certificate["questions"]),)),
-            Section(title="In the words of the certificate", blocks=(words,)),
-            *plain_dp(comparison, g["epsilon"], "this table"),
-        ),
-        facts=(
-            ("DP loss of each record", number(certificate["dp_loss"])),
-            ("table", f"SHA-256 {certificate['table']['sha256']}"),
-        ),
+        accuracy=(*shown, _questions(certificate["questions"])),
+        own=(spends,),
+        otherwise=plain_dp(comparison, g["epsilon"], "this table"),
     )
 
 
@@ -198,37 +167,19 @@ def _cell(cell: Any) -> str:
 
 
 def _questions(questions: list[dict[str, Any]]) -> Table:
-    """The share and the noise of each question."""
+    """What each question spends: its share and DP loss, the scale of its noise and its error bound."""
     rows = []
     for question in questions:
-        scale, alpha = (
-            _noise_of(question, part) for part in (question["noise"]["scale"], question["accuracy"]["alpha"])
-        )
-        rows.append((question["name"], question["share"], question["dp_loss"], scale, alpha))
-    return _spending(rows, questions[0]["accuracy"]["beta"])
-
-
-def _spending(rows: Sequence[tuple[str, float, float, str, str]], beta: float) -> Table:
-    """What each question spends: its name, share and DP loss, the scale of its noise and its error bound."""
-    cells = [(name, f"{100 * share:.4g} %", number(loss), scale, alpha) for name, share, loss, scale, alpha in rows]
+        values = question["noise"]["scale"], question["accuracy"]["alpha"]
+        unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
+        unit = "/records" if question["noise"]["divided"] else unit
+        share, loss = f"{100 * question['share']:.4g} %", number(question["dp_loss"])
+        rows.append((question["name"], share, loss, *(f"{number(value)}{unit}" for value in values)))
+    sure = f"{100 * (1 - questions[0]['accuracy']['beta']):.4g} % error bound"
     return Table(
         caption="What each question spends, its noise, and how far all its numbers of a group are off at most",
-        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} % error bound"),
-        rows=tuple(cells),
-    )
-
-
-def _noise_of(question: dict[str, Any], value: float) -> str:
-    unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
-    return f"{number(value)}/records" if question["noise"]["divided"] else f"{number(value)}{unit}"
-
-
-def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    together = ", all its queries together," if len(certificate["questions"]) > 1 else ""
-    return certificate_sentences(
-        certificate,
-        f"The table{together} spends a DP loss of {number(certificate['dp_loss'])} on each record, by "
-        f"{certificate['mechanism']['name']}; its groups share no record.",
+        head=("query", "share", "DP loss", "noise scale", sure),
+        rows=tuple(rows),
     )
 
 
@@ -236,11 +187,7 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     """The plan of a table: before any data is read."""
     content = plan.to_dict()
     per = f" per {', '.join(content['per'])}" if content["per"] else ""
-    rows = [
-        (query["query"], query["share"], query["dp_loss"], _planned(query, "scale"), _planned(query, "alpha"))
-        for query in content["queries"]
-    ]
-    table = _spending(rows, content["queries"][0]["accuracy"]["beta"])
+    table = _questions([_certified(query) for query in content["queries"]])
     size = content["group_records"]
     over = "" if size is None else f" Shares and means are those of a group of {size:,} records."
     divided = any("undivided" in query for query in content["queries"])
@@ -250,32 +197,22 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
         f"All queries together spend a DP loss of {number(content['dp_loss'])} on each record, by "
         f"{content['mechanism']}; groups share no record, so any number of them costs the same.{over * divided}",
     )
-    adversary = plan.problem.adversary
-    guarantee = guarantee_words(plan.problem.epsilon, adversary.knows, "a table released by this plan")
-    return Page(
-        title=f"Plan of a table: {', '.join(query['query'] for query in content['queries'])}{per}",
-        lead=f"{content['records']:,} records, epsilon {number(content['epsilon'])}; no data was read",
+    problem, epsilon, sees = plan.problem, content["epsilon"], "a table released by this plan"
+    between, knows = "any two values of any single record", problem.adversary.knows
+    guarantee = odds_guarantee(sees, between, epsilon, knows, single=problem.model.single)
+    size = f"{content['records']:,} records, epsilon {number(epsilon)}"
+    return planned_page(
+        f"a table of {', '.join(query['query'] for query in content['queries'])}{per}",
+        size,
+        parts((guarantee,), (table, Words(words)), *plain_dp(comparison, epsilon, "a table by this plan")),
+        content,
         verdict=_verdicts(plan.verdicts),
-        opening=(
-            f"Table{per}, {content['records']:,} records, epsilon {number(content['epsilon'])}, adversary "
-            f"{content['adversary']}",
-        ),
-        sections=(
-            Section(title="The guarantee", blocks=(guarantee,)),
-            Section(title="The accuracy", blocks=(table, Words(words))),
-            *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
-        ),
-        words=(
-            f"A table by this plan changes odds by at most a factor of {odds(plan.problem.epsilon)}. "
-            f"{adversary_text(plan.problem.adversary.knows)} The certificate of the release has the exact guarantee; "
-            "a plan guarantees nothing.",
-        ),
+        opening=(f"Table{per}, {size}, adversary {content['adversary']}",),
         facts=(
-            ("adversary", f"{content['adversary']}: knows {plan.problem.adversary.knows}"),
+            *plan_facts(problem.adversary, comparison),
             ("mechanism", content["mechanism"]),
             ("rests on", plan.noise.theorem),
         ),
-        data=content,
     )
 
 
@@ -284,7 +221,9 @@ def _verdicts(verdicts: list[Verdict]) -> tuple[str, ...]:
     return tuple(verdict.sentence for verdict in sorted(verdicts, key=lambda verdict: verdict.useful is not False))
 
 
-def _planned(query: dict[str, Any], name: str) -> str:
-    value = query["scale"] if name == "scale" else query["accuracy"]["alpha"]
-    unit = " ranks" if query["accuracy"]["about"] == "ranks" else ""
-    return f"{number(value)}{unit}" if value is not None else f"{number(query['undivided'][name])}/records"
+def _certified(query: dict[str, Any]) -> dict[str, Any]:
+    """A question of a plan as a certificate has it."""
+    divided = query["scale"] is None
+    numbers = query["undivided"] if divided else {"scale": query["scale"], "alpha": query["accuracy"]["alpha"]}
+    accuracy, noise = {**query["accuracy"], "alpha": numbers["alpha"]}, {"scale": numbers["scale"], "divided": divided}
+    return {**query, "name": query["query"], "noise": noise, "accuracy": accuracy}

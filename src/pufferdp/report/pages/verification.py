@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.words import number, shorten
-from pufferdp.report.page import Block, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import rows_left_out
+from pufferdp.report.page import Block, Medium, Page, Table, Words
+from pufferdp.report.pages.common import rows_left_out, single_page
 
 if TYPE_CHECKING:
     from pufferdp.publish.verify import Verification
@@ -31,13 +32,8 @@ def verification_page(found: Verification) -> Page:
     blocks += verified_values(found.vouched)
     blocks += [warnings] if found.warnings else []
     blocks += [unprovable] if found.valid and found.unprovable else []
-    return Page(
-        title="A certificate, recomputed",
-        sections=(Section(title="Does it hold?", blocks=tuple(blocks)),),
-        warnings=found.warnings,
-        data=found.to_dict(),
-        kind="verification",
-    )
+    page = single_page("A certificate, recomputed", "Does it hold?", *blocks, data=found.to_dict(), kind="verification")
+    return replace(page, warnings=found.warnings)
 
 
 def verified_values(vouched: Mapping[str, Any]) -> tuple[Block, ...]:
