@@ -39,7 +39,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.bounds.chains.powers import log_ratios
-from pufferdp.bounds.inverse import LeakageBound
+from pufferdp.bounds.inverse import LeakageBound, largest_loss
 from pufferdp.bounds.tight import inputs
 from pufferdp.bounds.tight.odds import contraction
 from pufferdp.bounds.tight.recursion import TINY, Ends, Pass, Rows, Side, block_size, bool_product
@@ -150,6 +150,12 @@ class PotentialBound(LeakageBound):
             leakage = max(leakage, self._both_sides(before, after, own, leakage))
         return min(self.group_privacy(largest), leakage)
 
+    def inverse(self, epsilon: float) -> float:
+        """The largest privacy loss whose bound is at most ``epsilon``; 0 where there is none."""
+        allowed, rows = inputs.target(epsilon), [self._pairs(n, ~np.eye(len(self.shown), dtype=bool)) for n in (0, 1)]
+        slopes = (small_loss_slope(self._open_side(n, 1.0), rows[n], self.length).max(initial=0.0) for n in (0, 1))
+        return largest_loss(self, allowed, self.tolerance, guess=allowed / (1 + float(sum(slopes))))
+
     def _own_losses(self, tau: float) -> Floats:
         """(values, values): what an output shows of the target itself, between two of its values."""
         values = int(self.shown.max()) + 1
@@ -237,7 +243,7 @@ class PotentialBound(LeakageBound):
         while not bounded:
             most = float(classes(largest).max())
             bounded = most <= largest
-            largest = most if bounded else 1.1 * most
+            largest = max(most, beyond) if bounded else 1.1 * most
             if largest > MOST_EVIDENCE + _SHORT * tau:
                 return None
         for _ in range(_SHORT):  # what W gives is again such a W, and smaller

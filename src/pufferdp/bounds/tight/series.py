@@ -357,7 +357,7 @@ class SeriesLeakage:
     lower: Floats
     """Some algorithm with these losses leaks as much about each record."""
     upper: Floats
-    """No algorithm leaks more."""
+    """No algorithm leaks more about it."""
     attack: TightLeakage
     """The worst-case adversary and algorithm for the record with the largest lower end."""
 
