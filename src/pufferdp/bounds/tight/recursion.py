@@ -683,7 +683,7 @@ def _any_start(
         # Of few mixtures the root lies between two μ, and few may have more than the largest single state.
         positive, negative = above + noise >= 0, below <= noise
         single = positive & negative & np.all(possible, axis=1)[:, :, None] & (width > 0)
-        alone = np.where(single, np.nan_to_num(height + prior[:, :, None], nan=-np.inf), -np.inf).max(axis=(2, 3), initial=-np.inf)
+        alone = np.fmax.reduce(np.where(single, height + prior[:, :, None], -np.inf), axis=(2, 3), initial=-np.inf)
         real = _either(positive, u, v) & _either(negative, u, v) & _either(either, u, v)
         c, q, i, pair = np.nonzero(real & mixed[:, :, None] & (width > 0))
         u, v = u[pair], v[pair]

@@ -92,8 +92,7 @@ class Profile:
         if len(new):
             self._set_steps(np.append(self.sizes, new))
             nothing = np.zeros((len(self.rows), len(new), self.side.size + 1))
-            allowed = np.append(np.full(self.side.size, self.side.known), True)
-            upper = edge = nothing + np.where(allowed, np.inf, -np.inf)
+            upper = edge = nothing + np.append(np.full(self.side.size, np.inf if self.side.known else -np.inf), np.inf)
             if self.side.uniform:
                 upper = nothing + self._group_privacy((self.first + self.sizes - 1)[-len(new) :])
                 edge = nothing + self._group_privacy(self.first[-len(new) :])
