@@ -423,11 +423,11 @@ def test_no_room_for_a_series(name: str, run: Run, folder: Path, monkeypatch: py
     run(*verb.create[0])
     before = listing(folder)
 
-    def allocate(handle: int, size: int) -> None:
+    def allocate(handle: int, begin: int, size: int) -> None:
         if size != places._USUAL:
             raise full()
 
-    monkeypatch.setattr(places, "_allocate", allocate)
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
     result = run(*verb.asked())
     assert result.code == 2
     assert "there is no space for about" in result.err
@@ -645,10 +645,10 @@ def test_a_disk_that_is_full_is_seen_before_the_charge(
         run(*words)
     before = listing(folder)
 
-    def allocate(handle: int, size: int) -> None:
+    def allocate(handle: int, begin: int, size: int) -> None:
         raise full()
 
-    monkeypatch.setattr(places, "_allocate", allocate)
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
     for option in {"out", verb.whole}:
         asked = [*verb.words, *CHARGED, f"--{option}", "new.csv" if verb.series and option == "out" else "new.json"]
         result = run(*asked, *(["--out", "/dev/null"] if option != "out" else []))

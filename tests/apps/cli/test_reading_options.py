@@ -12,7 +12,7 @@ import pytest
 import pufferdp
 from pufferdp.apps.cli import fit, flip, flow, redact, release
 from pufferdp.apps.cli.options import expanded
-from pufferdp.apps.web.requests import Reading
+from pufferdp.apps.web.requests import REQUESTS
 from pufferdp.data.reading_options import ReadingOptions
 from pufferdp.publish.series import SeriesOptions
 
@@ -51,7 +51,9 @@ def test_command_line(command: Callable[..., Any]) -> None:
 
 
 def test_page() -> None:
-    given = Reading(column="state").to_dict()
+    reading = REQUESTS["fit"].model_fields["reading"].annotation
+    assert reading is not None
+    given = reading(column="state").to_dict()
     assert {name: given[name] for name in given if name != "column"}.items() <= DECLARED.items()
-    assert Reading(column="state", restart="8").restart == 8.0
-    assert Reading(column="state", restart="8h").restart == "8h"
+    assert reading(column="state", restart="8").restart == 8.0
+    assert reading(column="state", restart="8h").restart == "8h"

@@ -107,7 +107,7 @@ def test_a_release_says_what_the_command_line_says_and_no_more(served: Served, r
         "release", DEMO / "week.csv", "--model", DEMO / "wearer.json", "--column", "activity", "--order", "time",
         "--query", "histogram", "--epsilon", "1", "--json",
     )  # fmt: skip
-    assert set(found) - {"chart", "made", "written", "kept"} == set(result.json)
+    assert set(found) - {"chart", "made", "written", "kept", "hidden_estimate"} == set(result.json)
     certificate = found["certificate"]
     with pufferdp.Ledger(served.ledger) as books:
         assert certificate["ledger"]["head"] == books.dataset("ward").head

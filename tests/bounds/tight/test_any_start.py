@@ -84,3 +84,23 @@ def test_cycles_and_closed_classes(table):
     """Every record then tells where the chain is, or which class it is in: all losses add up."""
     for loss in (0.3, 250.0):
         assert TightCurve(table, start="any", length=6)(loss) == pytest.approx(6 * loss, rel=1e-9)
+
+
+def test_a_pass_may_be_left_with_one_question():
+    """No two μ are then left, between which a mixture of first values could have a root."""
+    table = [
+        [0.00319, 0.99681, 0, 0, 0, 0, 0],
+        [0.07381, 0.05006, 0.87613, 0, 0, 0, 0],
+        [0.03767, 0.18697, 0.77366, 0.0017, 0, 0, 0],
+        [0, 0, 0.99893, 0.00106, 1e-5, 0, 0],
+        [0.48543, 0, 0, 0.26763, 0.03844, 0.2085, 0],
+        [0, 0, 0.10078, 0, 0.46097, 0.43093, 0.00732],
+        [0, 0, 0.07098, 0, 0, 0.8898, 0.03922],
+    ]
+    loss = 1.3391105315855398
+    table = np.array(table) / np.sum(table, axis=1, keepdims=True)
+    found = TightCurve(table, start="any", length=100, adversary="pufferfish").leakage(loss)
+    reached = [
+        TightCurve(table, start=first, length=100, adversary="pufferfish").leakage(loss).lower for first in np.eye(7)
+    ]
+    assert max(reached) <= found.upper < 100 * loss

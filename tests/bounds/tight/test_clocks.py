@@ -258,3 +258,12 @@ def test_a_clock_with_too_many_rows_is_bounded_in_closed_form(who, monkeypatch):
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper <= 1.1 * exact.upper
     assert curve(curve.inverse(1.0)) <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clock_with_a_given_start_is_known_to_the_tolerance(seed):
+    """Each record has its own number of records on both sides: passes read few of the steps in between."""
+    generator = np.random.default_rng(seed)
+    kernels, start = generator.dirichlet(np.ones(5), size=(3, 5)), generator.dirichlet(np.ones(5))
+    found = TightCurve(kernels, start=start, length=60, adversary="pufferfish").leakage(0.1)
+    assert found.lower <= found.upper <= found.lower * (1 + TOLERANCE)

@@ -270,5 +270,5 @@ def test_the_page_says_what_fails_and_what_to_do(tmp_path):
     assert "not written to the model file" in " ".join(words.split())
     assert max(map(len, words.splitlines())) <= 96
     chart = checks_chart(made.checks)
-    assert "clock of 24 hours" in chart.alt
+    assert "clock p below 1e-20, rejected" in chart.alt
     assert next(c for c in made.to_dict()["tests"] if c["name"] == "clock")["holds"] is False

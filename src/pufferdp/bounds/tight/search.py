@@ -335,7 +335,7 @@ class Search:
                 open_ends = (ends > need[:, :-1, None]) & (ends > 0)
                 rows[i], grids[i], tail_open = next_grid(side, need, open_ends)
                 level = need[:, :-1, None]
-                with np.errstate(invalid="ignore"):
+                with np.errstate(invalid="ignore", divide="ignore"):
                     loose = (ends - side.edge) / np.maximum(level - side.edge, tolerance / 2 * level)
                 loose = np.where(open_ends & (len(side.sizes) < 1 << 12), np.nan_to_num(loose, nan=1.0), 1.0)
                 # What bounds inside a block are above those at its ends falls with the square of its size.
