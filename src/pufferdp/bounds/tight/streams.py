@@ -224,6 +224,6 @@ def _fits(chain: Chain, loss: float, ends: tuple[float, float], target: float, a
     problem = steady_problem(chain, loss, adversary, None, ends)
     for own, sides in ((loss, (0, 1)), (ends[0], (1,)), (ends[1], (0,))):
         case = replace(_with_sides(problem, sides), own=np.full(len(problem), own))
-        if float(solve(case, TOLERANCE / 8).upper[0]) > target:  # a constant loss leaves little room
+        if float(solve(case, TOLERANCE / 8).upper[0]) > target:  # the constant loss is close to it
             return False
     return True
