@@ -252,6 +252,6 @@ def _is_amount(value: object, name: str) -> bool:
         return isinstance(value, Mapping) and all(isinstance(k, str) and _is_amount(v, "") for k, v in value.items())
     if name in ("gain", "z"):
         return isinstance(value, (int, float)) and math.isfinite(value)
-    whole = name in ("records", "blocks", "half_window")
-    number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    return number and 0 <= value < math.inf and (value > 0 or name != "epsilon")  # type: ignore[operator]
+    kinds = int if name in ("records", "blocks", "half_window") else (int, float)
+    known = isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < math.inf
+    return known and (value != 0 or name != "epsilon")

@@ -271,7 +271,7 @@ def _start_of_day(path: StatePath, time_of_period: Codes, least: int = 20) -> It
 
 
 def _of_starts(question: str, starts: Codes, expected: Floats, factor: float) -> Check:
-    """First records against how many of each are expected, of which the variance is so many times that of a count."""
+    """Compare counts of first records with expected ones; ``factor`` widens the variance of independent counts."""
     from scipy.special import gammaincc
 
     counts, order = np.bincount(starts, minlength=len(expected)), np.argsort(expected)
